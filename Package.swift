@@ -1,0 +1,165 @@
+// swift-tools-version: 6.3
+import PackageDescription
+
+/// A Debian C library, found through pkg-config; its shim header wraps what Swift cannot call.
+func cLibrary(_ name: String, pkgConfig: String, package: String) -> Target {
+    .systemLibrary(
+        name: name,
+        path: "Sources/Shared/CLibraries/\(name)",
+        pkgConfig: pkgConfig,
+        providers: [.apt([package])]
+    )
+}
+
+func shared(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Sources/Shared/\(name)")
+}
+
+/// A service is a library, so tests and benchmarks can run it, and a thin executable.
+func service(_ name: String, executable: String, _ dependencies: [Target.Dependency]) -> [Target] {
+    [
+        .target(name: name, dependencies: dependencies, path: "Sources/\(name)", exclude: ["Main"]),
+        .executableTarget(
+            name: executable,
+            dependencies: [.target(name: name), "Configuration", "Observability", "ServiceRuntime"],
+            path: "Sources/\(name)/Main"
+        ),
+    ]
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+    .testTarget(name: "\(name)Tests", dependencies: dependencies, exclude: exclude)
+}
+
+let foundations: [Target] = [
+    cLibrary("CLibPQ", pkgConfig: "libpq", package: "libpq-dev"),
+    cLibrary("COpenSSL", pkgConfig: "openssl", package: "libssl-dev"),
+    cLibrary("CRdKafka", pkgConfig: "rdkafka", package: "librdkafka-dev"),
+    cLibrary("CZlib", pkgConfig: "zlib", package: "zlib1g-dev"),
+    // Debian's node-llhttp ships llhttp as C sources: this target's files include them.
+    .target(
+        name: "CLLHTTP",
+        path: "Sources/Shared/CLibraries/CLLHTTP",
+        cSettings: [.unsafeFlags(["-I/usr/share/llhttp", "-I/usr/share/include/llhttp"])]
+    ),
+    // simdjson is C++: a small target with an `extern "C"` header hides it.
+    .target(
+        name: "CSimdJSON",
+        path: "Sources/Shared/CLibraries/CSimdJSON",
+        linkerSettings: [.linkedLibrary("simdjson")]
+    ),
+    // Gives librdkafka's mock cluster a fixed port and TCP_NODELAY, for the development broker only.
+    .target(name: "CMockListener", path: "Sources/Shared/CLibraries/CMockListener"),
+
+    shared("Domain"),
+    shared("JSON", ["CSimdJSON"]),
+    shared("MessageContract", ["Domain", "JSON"]),
+    shared("Configuration"),
+    shared("Observability"),
+    shared("ServiceRuntime", ["Observability"]),
+    shared("TimeZones", ["Domain"]),
+    shared("Authentication", ["COpenSSL", "Domain", "JSON"]),
+    shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
+    shared("Postgres", ["CLibPQ"]),
+    shared("HTTPServer", ["CLLHTTP", "CZlib", "Observability", "ServiceRuntime"]),
+    shared("Storage", ["Domain", "Postgres"]),
+    shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
+    shared("DevelopmentStack", ["Kafka", "ServiceRuntime"]),
+    shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
+]
+
+let ingest = service(
+    "IngestService",
+    executable: "ingest-service",
+    [
+        "Authentication", "Configuration", "Domain", "HTTPServer", "JSON", "Kafka", "MessageContract",
+        "Observability", "ServiceRuntime", "TimeZones",
+    ]
+)
+
+let aggregator = service(
+    "AggregatorWorker",
+    executable: "aggregator-worker",
+    [
+        "Aggregation", "Configuration", "Domain", "HTTPServer", "Kafka", "MessageContract", "Observability",
+        "Postgres", "ServiceRuntime", "Storage",
+    ]
+)
+
+let operatorTool: [Target] = [
+    .target(
+        name: "Daybook",
+        dependencies: [
+            "Aggregation", "AggregatorWorker", "Authentication", "Configuration", "DevelopmentStack", "Domain",
+            "IngestService", "Kafka", "MessageContract", "Observability", "Postgres", "ServiceRuntime", "Storage",
+            "TimeZones",
+        ],
+        path: "Sources/Daybook",
+        exclude: ["Main"]
+    ),
+    .executableTarget(name: "daybook-tool", dependencies: ["Daybook"], path: "Sources/Daybook/Main"),
+]
+
+let unitTests: [Target] = [
+    tests("Domain", ["Domain"]),
+    tests("JSON", ["JSON"]),
+    tests("MessageContract", ["Domain", "MessageContract"]),
+    tests("Configuration", ["Configuration"]),
+    tests("Observability", ["Observability"]),
+    tests("ServiceRuntime", ["Observability", "ServiceRuntime"]),
+    tests("TimeZones", ["Domain", "TimeZones"]),
+    tests("Authentication", ["Authentication", "Domain"]),
+    tests("Kafka", ["Kafka"]),
+    tests("Postgres", ["Postgres"]),
+    tests("Storage", ["Domain", "Storage"]),
+    tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
+    tests("HTTPServer", ["HTTPServer", "Observability", "ServiceRuntime"]),
+    tests("IngestService", ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]),
+    tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
+    tests("Daybook", ["Configuration", "Daybook", "Domain"]),
+]
+
+/// Tests that need servers: the edges against real systems, then the built binaries.
+let serverTests: [Target] = [
+    tests(
+        "Conformance",
+        [
+            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
+            "TestSupport",
+        ]
+    ),
+    tests(
+        "System",
+        ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage", "TestSupport"]
+    ),
+]
+
+let package = Package(
+    name: "daybook",
+    products: [
+        .executable(name: "daybook", targets: ["daybook-tool"]),
+        .executable(name: "ingest-service", targets: ["ingest-service"]),
+        .executable(name: "aggregator-worker", targets: ["aggregator-worker"]),
+    ],
+    targets: foundations + ingest + aggregator + operatorTool + unitTests + serverTests,
+    cxxLanguageStandard: .cxx17
+)
+
+/// Modules that never touch a pointer, checked by the compiler.
+let memorySafeModules: Set = ["Configuration", "Domain"]
+let cTargets: Set = ["CLLHTTP", "CMockListener", "CSimdJSON"]
+
+// Every Swift target gets the same settings, so none can fall behind.
+for target in package.targets where target.type != .system && !cTargets.contains(target.name) {
+    target.swiftSettings = [
+        .swiftLanguageMode(.v6),
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+        .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+        .treatAllWarnings(as: .error),
+    ]
+    if memorySafeModules.contains(target.name) {
+        target.swiftSettings?.append(.strictMemorySafety())
+    }
+}

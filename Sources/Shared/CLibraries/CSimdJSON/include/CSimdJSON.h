@@ -1,0 +1,4 @@
+#pragma once
+
+// Filled in with the JSON module.
+int daybook_simdjson_padding(void);
