@@ -114,7 +114,10 @@ let unitTests: [Target] = [
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
     tests("HTTPServer", ["HTTPServer", "Observability", "ServiceRuntime"]),
-    tests("IngestService", ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]),
+    tests(
+        "IngestService",
+        ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]
+    ),
     tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
     tests("Daybook", ["Configuration", "Daybook", "Domain"]),
 ]
@@ -130,7 +133,10 @@ let serverTests: [Target] = [
     ),
     tests(
         "System",
-        ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage", "TestSupport"]
+        [
+            "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
+            "TestSupport",
+        ]
     ),
 ]
 

@@ -1,0 +1,138 @@
+/// A point in time, in microseconds since 1970-01-01T00:00:00Z: the resolution of every clock in the records.
+public struct Instant: Hashable, Comparable, Sendable {
+    public let microseconds: Int64
+
+    public init(microseconds: Int64) {
+        self.microseconds = microseconds
+    }
+
+    /// 2020-01-01T00:00:00Z: nothing that Daybook handles was observed before (versions count from here).
+    public static let earliest = Instant(microseconds: 1_577_836_800_000_000)
+
+    /// Saturates instead of overflowing.
+    public func advanced(bySeconds seconds: Int) -> Instant {
+        let (offset, overflow) = Int64(seconds).multipliedReportingOverflow(by: 1_000_000)
+        guard !overflow else { return Instant(microseconds: seconds < 0 ? .min : .max) }
+        let (sum, sumOverflow) = microseconds.addingReportingOverflow(offset)
+        return Instant(microseconds: sumOverflow ? (seconds < 0 ? .min : .max) : sum)
+    }
+
+    /// The calendar day in a zone that is `offset` seconds east of UTC.
+    public func day(secondsFromUTC offset: Int) -> CalendarDay {
+        let seconds = advanced(bySeconds: offset).microseconds.flooredQuotient(1_000_000)
+        return CalendarDay(daysSinceEpoch: Int32(clamping: seconds.flooredQuotient(86_400)))
+    }
+
+    public static func < (left: Instant, right: Instant) -> Bool {
+        left.microseconds < right.microseconds
+    }
+}
+
+extension Instant: CustomStringConvertible {
+    /// RFC 3339 in UTC with six digits, as in the `received-at` header.
+    public var description: String {
+        var bytes: [UInt8] = []
+        append(to: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Appends what `description` shows, as ASCII.
+    public func append(to bytes: inout [UInt8]) {
+        let seconds = microseconds.flooredQuotient(1_000_000)
+        let fraction = microseconds - seconds * 1_000_000
+        let day = seconds.flooredQuotient(86_400)
+        let secondOfDay = Int(seconds - day * 86_400)
+        let (year, month, dayOfMonth) = CalendarDay(daysSinceEpoch: Int32(clamping: day)).civil
+        func put(_ number: Int, _ width: Int) {
+            var divisor = 1
+            for _ in 1..<width { divisor *= 10 }
+            while divisor > 0 {
+                bytes.append(UInt8(truncatingIfNeeded: 48 + number / divisor % 10))
+                divisor /= 10
+            }
+        }
+        put(year, 4)
+        bytes.append(UInt8(ascii: "-"))
+        put(month, 2)
+        bytes.append(UInt8(ascii: "-"))
+        put(dayOfMonth, 2)
+        bytes.append(UInt8(ascii: "T"))
+        put(secondOfDay / 3600, 2)
+        bytes.append(UInt8(ascii: ":"))
+        put(secondOfDay / 60 % 60, 2)
+        bytes.append(UInt8(ascii: ":"))
+        put(secondOfDay % 60, 2)
+        bytes.append(UInt8(ascii: "."))
+        put(Int(fraction), 6)
+        bytes.append(UInt8(ascii: "Z"))
+    }
+}
+
+extension Instant {
+    /// Reads RFC 3339 (`2026-09-02T21:14:05Z`, `…T21:14:05.123+02:00`): a zone is required, any number of fraction
+    /// digits is accepted and cut to microseconds, a leap second counts as the second before it.
+    public init?(rfc3339 ascii: Span<UInt8>) {
+        let count = ascii.count
+        guard count >= 20, count <= 40 else { return nil }
+        func number(_ start: Int, _ length: Int) -> Int? {
+            guard start + length <= count else { return nil }
+            var value = 0
+            for index in start..<(start + length) {
+                let digit = Int(ascii[index]) - 48
+                guard (0...9).contains(digit) else { return nil }
+                value = value * 10 + digit
+            }
+            return value
+        }
+        guard let year = number(0, 4), ascii[4] == UInt8(ascii: "-"),
+            let month = number(5, 2), ascii[7] == UInt8(ascii: "-"),
+            let dayOfMonth = number(8, 2), ascii[10] | 0x20 == UInt8(ascii: "t"),
+            let hour = number(11, 2), hour < 24, ascii[13] == UInt8(ascii: ":"),
+            let minute = number(14, 2), minute < 60, ascii[16] == UInt8(ascii: ":"),
+            let second = number(17, 2), second <= 60,
+            let day = CalendarDay(year: year, month: month, day: dayOfMonth)
+        else { return nil }
+        var index = 19
+        var fraction = 0
+        if ascii[index] == UInt8(ascii: ".") {
+            index += 1
+            var weight = 100_000
+            let start = index
+            while index < count, let digit = number(index, 1) {
+                fraction += digit * weight
+                weight /= 10
+                index += 1
+            }
+            guard index > start else { return nil }
+        }
+        guard index < count else { return nil }
+        var offset = 0
+        switch ascii[index] {
+        case UInt8(ascii: "Z"), UInt8(ascii: "z"):
+            guard index + 1 == count else { return nil }
+        case UInt8(ascii: "+"), UInt8(ascii: "-"):
+            guard index + 6 == count, ascii[index + 3] == UInt8(ascii: ":"),
+                let hours = number(index + 1, 2), hours < 24, let minutes = number(index + 4, 2), minutes < 60
+            else { return nil }
+            offset = (hours * 60 + minutes) * 60
+            if ascii[index] == UInt8(ascii: "-") { offset = -offset }
+        default: return nil
+        }
+        let secondOfDay = hour * 3600 + minute * 60 + min(second, 59)
+        let seconds = Int64(day.daysSinceEpoch) * 86_400 + Int64(secondOfDay - offset)
+        self.init(microseconds: seconds * 1_000_000 + Int64(fraction))
+    }
+
+    public init?(rfc3339 text: String) {
+        let bytes = Array(text.utf8)
+        self.init(rfc3339: bytes.span)
+    }
+}
+
+extension Int64 {
+    /// Division that rounds towards negative infinity, so that times before 1970 land on the right day.
+    func flooredQuotient(_ divisor: Int64) -> Int64 {
+        let quotient = self / divisor
+        return self % divisor < 0 ? quotient - 1 : quotient
+    }
+}

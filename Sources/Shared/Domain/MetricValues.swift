@@ -1,0 +1,103 @@
+/// A set of metrics as a bit mask, visited in the order of the metrics' numbers.
+public struct MetricSet: Hashable, Sendable, Sequence, ExpressibleByArrayLiteral {
+    public private(set) var rawValue: UInt32
+
+    /// Bits of metrics that this build does not know are dropped.
+    public init(rawValue: UInt32) {
+        self.rawValue = rawValue & (1 << UInt32(Metric.count) - 1)
+    }
+
+    public init(_ metric: Metric) {
+        rawValue = 1 << UInt32(metric.rawValue)
+    }
+
+    public init(arrayLiteral elements: Metric...) {
+        rawValue = 0
+        for metric in elements { insert(metric) }
+    }
+
+    /// Every metric this build knows.
+    public static let all = MetricSet(rawValue: .max)
+
+    public var isEmpty: Bool { rawValue == 0 }
+    public var count: Int { rawValue.nonzeroBitCount }
+
+    public func has(_ metric: Metric) -> Bool {
+        rawValue >> UInt32(metric.rawValue) & 1 != 0
+    }
+
+    public mutating func insert(_ metric: Metric) {
+        rawValue |= 1 << UInt32(metric.rawValue)
+    }
+
+    public mutating func remove(_ metric: Metric) {
+        rawValue &= ~(1 << UInt32(metric.rawValue))
+    }
+
+    public mutating func formUnion(_ other: MetricSet) {
+        rawValue |= other.rawValue
+    }
+
+    public struct Iterator: IteratorProtocol {
+        fileprivate var rest: UInt32
+
+        public mutating func next() -> Metric? {
+            guard rest != 0 else { return nil }
+            let bit = UInt8(truncatingIfNeeded: rest.trailingZeroBitCount)
+            rest &= rest - 1
+            return Metric(rawValue: bit)
+        }
+    }
+
+    public func makeIterator() -> Iterator { Iterator(rest: rawValue) }
+}
+
+/// Values of some metrics of one day, in tenths of each metric's unit: exact, and comparable as integers.
+///
+/// Metrics outside `mask` hold zero, so that equality is that of the values.
+public struct MetricValues: Sendable {
+    public private(set) var mask: MetricSet
+    private var tenths: InlineArray<19, Int32>
+
+    public init() {
+        mask = []
+        tenths = InlineArray(repeating: 0)
+    }
+
+    public var isEmpty: Bool { mask.isEmpty }
+
+    /// The value in tenths; nil removes the metric.
+    public subscript(_ metric: Metric) -> Int32? {
+        get { mask.has(metric) ? tenths[metric.index] : nil }
+        set {
+            if let newValue {
+                mask.insert(metric)
+                tenths[metric.index] = newValue
+            } else {
+                mask.remove(metric)
+                tenths[metric.index] = 0
+            }
+        }
+    }
+}
+
+extension MetricValues: Hashable {
+    public static func == (left: MetricValues, right: MetricValues) -> Bool {
+        guard left.mask == right.mask else { return false }
+        for index in 0..<Metric.count where left.tenths[index] != right.tenths[index] { return false }
+        return true
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(mask)
+        for metric in mask { hasher.combine(tenths[metric.index]) }
+    }
+}
+
+extension MetricValues: ExpressibleByDictionaryLiteral {
+    /// Values in tenths: `[.steps: 84_210]` is 8,421 steps.
+    public init(dictionaryLiteral elements: (Metric, Int32)...) {
+        self.init()
+        for (metric, value) in elements { self[metric] = value }
+    }
+}
