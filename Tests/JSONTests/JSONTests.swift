@@ -50,7 +50,7 @@ struct JSONParserTests {
             #expect(empty.next() == nil)
             #expect(array.next() == nil)
             #expect(try object.member("e")?.kind == .unsigned)
-            #expect(try object.member("e")?.double == 18_446_744_073_709_551_615)
+            #expect(try object.member("e")?.double == 18_446_744_073_709_551_616)
             #expect(try object.member("f")?.object?.member("g")?.array?.count(upTo: 9) == 0)
             #expect(try object.member("missing") == nil)
             var keys: [String] = []
@@ -86,7 +86,7 @@ struct JSONParserTests {
 
     @Test func `nesting is bounded exactly`() {
         func nested(_ levels: Int) -> String {
-            String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
+            String(repeating: "[", count: levels) + "1" + String(repeating: "]", count: levels)
         }
         #expect(code(nested(32)) == nil)
         #expect(code(nested(33)) == .tooDeep)

@@ -33,12 +33,19 @@ public enum MetricNumber {
     private static func readOther(_ value: JSONValue, _ bounds: MetricBounds) -> Outcome {
         guard let double = value.double else { return .failure(.notANumber) }
         guard double >= -1_000_000, double <= 1_000_000 else { return .failure(.outOfRange) }
-        if bounds.isWhole, double.rounded(.towardZero) != double { return .failure(.notWhole) }
+        if bounds.isWhole, Double(Int32(double)) != double { return .failure(.notWhole) }
         // A value just outside the range must not be rounded into it.
         guard double == 0 || double * 10 >= Double(bounds.lowest), double * 10 <= Double(bounds.highest) else {
             return .failure(.outOfRange)
         }
-        return check(Int32((double * 10).rounded(.toNearestOrAwayFromZero)), bounds)
+        return check(rounded(double * 10), bounds)
+    }
+
+    /// Half away from zero, by hand: the standard library's needs libm, which nothing here links.
+    private static func rounded(_ number: Double) -> Int32 {
+        let towardZero = Int32(number)
+        let rest = number - Double(towardZero)
+        return rest >= 0.5 ? towardZero + 1 : rest <= -0.5 ? towardZero - 1 : towardZero
     }
 
     @inline(__always)

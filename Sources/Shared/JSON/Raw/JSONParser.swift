@@ -11,7 +11,7 @@ public final class JSONParser {
     private let handle: OpaquePointer
     private var copy: UnsafeMutableRawBufferPointer
 
-    /// - Parameter maximumDepth: how many objects and arrays may stand inside each other.
+    /// - Parameter maximumDepth: how many objects and arrays may stand inside each other, not counting an empty one.
     /// - Throws: `outOfMemory`.
     public init(maximumDepth: Int = 32) throws(JSONError) {
         // simdjson refuses the level that reaches its limit.
