@@ -61,7 +61,7 @@ let foundations: [Target] = [
     shared("Authentication", ["COpenSSL", "Domain", "JSON"]),
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
-    shared("HTTPServer", ["CLLHTTP", "CZlib", "Observability", "ServiceRuntime"]),
+    shared("HTTPServer", ["CLLHTTP", "CZlib"]),
     shared("Storage", ["Domain", "Postgres"]),
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
     shared("DevelopmentStack", ["Kafka", "ServiceRuntime"]),
@@ -113,7 +113,7 @@ let unitTests: [Target] = [
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
-    tests("HTTPServer", ["HTTPServer", "Observability", "ServiceRuntime"]),
+    tests("HTTPServer", ["HTTPServer"]),
     tests(
         "IngestService",
         ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]
