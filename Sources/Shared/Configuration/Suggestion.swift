@@ -4,8 +4,9 @@ enum Suggestion {
     static func nearest(to text: String, among names: [String]) -> String? {
         guard text.utf8.count <= 100 else { return nil }
         let scored = names.map { (name: $0, distance: distance(text, $0)) }
-        guard let best = scored.min(by: { $0.distance < $1.distance }), best.distance <= 4 else { return nil }
-        return best.name
+        if let best = scored.min(by: { $0.distance < $1.distance }), best.distance <= 4 { return best.name }
+        // A unit left off is many letters, yet the likeliest slip.
+        return text.utf8.count > 12 ? names.first { $0.hasPrefix(text) } : nil
     }
 
     /// How many letters have to be added, removed or replaced.
