@@ -60,7 +60,10 @@ public struct KafkaUnderTest: Sendable, CustomStringConvertible {
         } else {
             let admin = try KafkaAdmin(properties: properties(), log: { _ in })
             let topic = KafkaTopicSpecification(
-                name: name, partitions: Int32(clamping: partitions), settings: settings)
+                name: name,
+                partitions: Int32(clamping: partitions),
+                settings: settings
+            )
             try admin.create([topic], timeoutMilliseconds: 20_000)
         }
         return name

@@ -39,7 +39,7 @@ private func run(_ program: String, _ arguments: [String], errorsTo log: String)
     process.standardInput = FileHandle.nullDevice
     let output = Pipe()
     process.standardOutput = output
-    FileManager.default.createFile(atPath: log, contents: nil)
+    _ = FileManager.default.createFile(atPath: log, contents: nil)
     process.standardError = FileHandle(forWritingAtPath: log)
     try process.run()
     let data = output.fileHandleForReading.readDataToEndOfFile()
@@ -97,11 +97,17 @@ struct PlainKafka: RealKafkaLauncher {
                 "group.initial.rebalance.delay.ms=0", "auto.create.topics.enable=false",
             ] + settings
         try properties.joined(separator: "\n").write(
-            toFile: node + "/server.properties", atomically: true, encoding: .utf8)
+            toFile: node + "/server.properties",
+            atomically: true,
+            encoding: .utf8
+        )
         let storage = home + "/bin/kafka-storage.sh"
         let id = try run(storage, ["random-uuid"], errorsTo: node + "/uuid.log")
         try run(
-            storage, ["format", "-t", id, "-c", node + "/server.properties"], errorsTo: node + "/format.log")
+            storage,
+            ["format", "-t", id, "-c", node + "/server.properties"],
+            errorsTo: node + "/format.log"
+        )
         try launch()
         try awaitPort(ports[0])
         return "127.0.0.1:\(ports[0])"
