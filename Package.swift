@@ -64,7 +64,7 @@ let foundations: [Target] = [
     shared("HTTPServer", ["CLLHTTP", "CZlib", "Observability", "ServiceRuntime"]),
     shared("Storage", ["Domain", "Postgres"]),
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
-    shared("DevelopmentStack", ["Kafka", "ServiceRuntime"]),
+    shared("DevelopmentStack", ["Kafka", "Postgres", "ServiceRuntime"]),
     shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
 ]
 
