@@ -69,7 +69,7 @@ let foundations: [Target] = [
         resources: [.embedInCode("Migrations")]
     ),
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
-    shared("DevelopmentStack", ["Kafka", "ServiceRuntime"]),
+    shared("DevelopmentStack", ["Kafka", "Postgres", "ServiceRuntime"]),
     shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
 ]
 
