@@ -118,7 +118,7 @@ let unitTests: [Target] = [
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
-    tests("HTTPServer", ["HTTPServer"]),
+    tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
         ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]
