@@ -69,7 +69,8 @@ extension HTTPEventLoop {
     func resumeAccepting() {
         acceptsAgainAt = nil
         for (index, fd) in listeners.enumerated() {
-            guard poller.addReadable(fd, token: Token.listener | UInt64(index)) else {
+            // A listener made during the pause is watched already.
+            guard poller.addReadable(fd, token: Token.listener | UInt64(index)) || errno == EEXIST else {
                 pauseAccepting(errno)
                 return
             }

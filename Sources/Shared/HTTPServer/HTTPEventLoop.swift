@@ -12,7 +12,7 @@ public final class HTTPEventLoop: @unchecked Sendable {
     let handler: any HTTPRequestHandler
     let observer: (any HTTPServerObserver)?
     let poller: Poller
-    let pool = BlockPool()
+    let pool: BlockPool
     let writer = ResponseWriter()
     let gzip: GzipDecoder
     private let mailbox: Mailbox
@@ -56,6 +56,7 @@ public final class HTTPEventLoop: @unchecked Sendable {
         self.handler = handler
         self.observer = observer
         limits = Limits(configuration)
+        pool = BlockPool(limit: limits.bufferedBytes)
         poller = try Poller()
         gzip = GzipDecoder(limit: limits.decompressedBytes)
         mailbox = try Mailbox()
@@ -175,6 +176,9 @@ public final class HTTPEventLoop: @unchecked Sendable {
         for connection in connections where connection.phase != .closed {
             leave(connection, reason: isDraining ? "drain" : "stopped")
         }
+        // What was added may hold the loop.
+        timers = TimerHeap()
+        descriptors.removeAll()
     }
 
     private func dispatch(_ index: Int) {
