@@ -6,7 +6,7 @@ extension HTTPEventLoop {
 
     func acceptSome(_ listener: Int32) {
         for _ in 0..<Self.acceptsPerTurn {
-            let fd = Socket.accept(listener)
+            let fd = acceptClient(listener)
             if fd >= 0 {
                 admit(fd)
                 continue

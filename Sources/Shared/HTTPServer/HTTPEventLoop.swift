@@ -18,6 +18,8 @@ public final class HTTPEventLoop: @unchecked Sendable {
     private let mailbox: Mailbox
 
     var listeners: [Int32] = []
+    /// Replaced by tests that need a system without free descriptors.
+    var acceptClient: (Int32) -> Int32 = Socket.accept
     /// Set while accepting is paused, to the time when it goes on.
     var acceptsAgainAt: UInt64?
     var connections: [Connection] = []

@@ -1,8 +1,9 @@
+import Glibc
 import Testing
 
 @testable import HTTPServer
 
-struct ParserFuzzTests {
+struct InsideTests {
     /// SplitMix64: the same cases in every run.
     struct Generator: RandomNumberGenerator {
         var state: UInt64
@@ -117,6 +118,29 @@ struct ParserFuzzTests {
             let small = try server.connect()
             try small.send(post("/x", "y"))
             #expect(try small.read().status == 200 && clients.count == 3)
+        }
+    }
+
+    @Test
+    func `without free descriptors accepting rests for a moment instead of spinning`() throws {
+        try TestServer.run { server in
+            let (loop, calls, ready) = (server.loop, Inbox<Bool>(), Inbox<Bool>())
+            loop.post {
+                loop.acceptClient = { listener in
+                    calls.put(true)
+                    guard calls.count <= 2 else { return Socket.accept(listener) }
+                    errno = EMFILE
+                    return -1
+                }
+                ready.put(true)
+            }
+            _ = ready.next()
+            let client = try server.connect()
+            try client.send(post("/x", "y"))
+            #expect(try client.read().status == 200)
+            #expect(server.observer.paused.next() == EMFILE && server.observer.paused.next() == EMFILE)
+            // Two failures, the client, and the look whether there are more.
+            #expect(calls.count <= 4)
         }
     }
 
