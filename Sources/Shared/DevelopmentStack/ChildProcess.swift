@@ -123,8 +123,9 @@ public final class ChildProcess {
     private static func tied(_ launch: Launch) -> [String] {
         var words = ["/usr/bin/setpriv", "--pdeathsig", "TERM"]
         if let user = launch.user { words += ["--reuid", user, "--regid", user, "--init-groups"] }
-        let guardian = "[ \"$PPID\" = \"$1\" ] || exit 75; shift; exec \"$@\""
-        return words + ["--", "/bin/sh", "-c", guardian, "sh", String(getpid()), launch.program] + launch.arguments
+        let guardian = "[ \"$PPID\" = \"$1\" ] || exit 75; cd \"$2\" || exit 71; shift 2; exec \"$@\""
+        let script = ["--", "/bin/sh", "-c", guardian, "sh", String(getpid()), launch.workingDirectory]
+        return words + script + [launch.program] + launch.arguments
     }
 
     private static func spawn(_ words: [String], _ launch: Launch, _ log: Int32) throws(StackFailure) -> pid_t {
@@ -147,8 +148,7 @@ public final class ChildProcess {
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, log, STDOUT_FILENO)
         posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO)
-        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
-        posix_spawn_file_actions_addchdir_np(&actions, launch.workingDirectory)
+        keepFilesFromChildren()
 
         var arguments = words.map { strdup($0) }
         var environment = launch.environment.sorted { $0.key < $1.key }.map { strdup("\($0.key)=\($0.value)") }
@@ -161,5 +161,14 @@ public final class ChildProcess {
             throw .system(code, "can't start \(launch.program)", elsewhere: "See \(launch.logPath).")
         }
         return pid
+    }
+}
+
+/// Whatever a library left open without the flag stays with us.
+private func keepFilesFromChildren() {
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+    for descriptor in names.compactMap({ Int32($0) }) where descriptor > STDERR_FILENO {
+        let flags = fcntl(descriptor, F_GETFD)
+        if flags >= 0 { _ = fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC) }
     }
 }

@@ -100,10 +100,8 @@ public struct StateFolder: Hashable, Sendable {
     public func secret(_ name: String) throws(StackFailure) -> String {
         let file = secretsPath + "/" + name
         if let data = FileManager.default.contents(atPath: file), data.count >= 32 { return file }
-        var bytes = [UInt8](repeating: 0, count: 24)
-        guard getrandom(&bytes, bytes.count, 0) == bytes.count else {
-            throw StackFailure(.cannotCreate, "the kernel gave no random bytes", next: "Try again.")
-        }
+        var kernel = SystemRandomNumberGenerator()
+        let bytes = (0..<24).map { _ in UInt8.random(in: 0...255, using: &kernel) }
         let digits = Array("0123456789abcdef")
         try write(String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }), to: file, mode: 0o600)
         return file
