@@ -62,7 +62,12 @@ let foundations: [Target] = [
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib", "Observability", "ServiceRuntime"]),
-    shared("Storage", ["Domain", "Postgres"]),
+    .target(
+        name: "Storage",
+        dependencies: ["Domain", "Postgres"],
+        path: "Sources/Shared/Storage",
+        resources: [.embedInCode("Migrations")]
+    ),
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
     shared("DevelopmentStack", ["Kafka", "ServiceRuntime"]),
     shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
