@@ -124,7 +124,7 @@ let unitTests: [Target] = [
         ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]
     ),
     tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
-    tests("Daybook", ["Configuration", "Daybook", "Domain"]),
+    tests("Daybook", ["Configuration", "Daybook", "DevelopmentStack", "Domain"]),
 ]
 
 /// Tests that need servers: the edges against real systems, then the built binaries.

@@ -26,17 +26,9 @@ enum HelpText {
         section("OPTIONS", definitions(spec.allOptions.map { (label($0), help($0)) }))
         section("ENVIRONMENT", definitions(spec.environment.map { ($0.name, $0.help) }))
         section("EXAMPLES", spec.examples.flatMap { ["  " + style.strong($0.line)] + wrap($0.meaning, width: width, indent: 6) })
-        let statuses = [CommandSpec.Status(.success, "done")] + spec.statuses + [
-            CommandSpec.Status(.usage, "the command line was wrong")
-        ]
-        let sorted = statuses.sorted { $0.code.rawValue < $1.code.rawValue }
-        var seen: Set<ExitCode> = []
-        let unique = sorted.filter { status in
-            guard status.code != .success || status == spec.statuses.first(where: { $0.code == .success }) ?? status
-            else { return false }
-            return seen.insert(status.code).inserted
-        }
-        section("EXIT STATUS", definitions(unique.map { (String($0.code.rawValue), $0.meaning) }))
+        var meanings: [Int32: String] = [0: "done", ExitCode.usage.rawValue: "the command line was wrong"]
+        for status in spec.statuses { meanings[status.code.rawValue] = status.meaning }
+        section("EXIT STATUS", definitions(meanings.sorted { $0.key < $1.key }.map { (String($0.key), $0.value) }))
         return lines.joined(separator: "\n")
     }
 
