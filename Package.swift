@@ -108,7 +108,7 @@ let operatorTool: [Target] = [
 let unitTests: [Target] = [
     tests("Domain", ["Domain"]),
     tests("JSON", ["JSON"]),
-    tests("MessageContract", ["Domain", "MessageContract"]),
+    tests("MessageContract", ["Domain", "JSON", "MessageContract"]),
     tests("Configuration", ["Configuration"]),
     tests("Observability", ["Observability"]),
     tests("ServiceRuntime", ["Observability", "ServiceRuntime"]),
