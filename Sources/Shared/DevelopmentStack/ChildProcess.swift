@@ -5,6 +5,8 @@ import Glibc
 public enum ExitStatus: Hashable, Sendable, CustomStringConvertible {
     case exited(Int32)
     case signalled(Int32)
+    /// It could not be started, or not be made ready; in words.
+    case failed(String)
 
     /// From the word that `waitpid` gives.
     init(waitStatus status: Int32) {
@@ -17,6 +19,7 @@ public enum ExitStatus: Hashable, Sendable, CustomStringConvertible {
         case .exited(let code): "ended with status \(code)"
         case .signalled(SIGKILL): "was killed (signal 9)"
         case .signalled(let signal): "was ended by signal \(signal)"
+        case .failed(let reason): reason
         }
     }
 }

@@ -36,12 +36,13 @@ public struct StackRecord: Codable, Hashable, Sendable {
     public var kafkaBrokers: String?
     /// The development broker, not a Kafka that was there before.
     public var brokerIsOurs: Bool
-    /// Without the password.
+    /// Over PostgreSQL's socket, which needs no password from the user who started it.
     public var databaseURL: String?
+    /// Only its owner can read it; for connections to 127.0.0.1.
     public var databasePasswordPath: String?
     public var jwtSecretPath: String?
-    /// Where PostgreSQL keeps its files, if not inside the state folder.
-    public var databaseFolder: String?
+    /// Whose days the demonstration posted.
+    public var user: String?
     public var parts: [Part]
 
     public init(supervisor: ProcessIdentity, startedAt: String, brokerIsOurs: Bool) {

@@ -107,6 +107,25 @@ public struct StateFolder: Hashable, Sendable {
         return file
     }
 
+    /// Removes the folder and all that is in it.
+    public func remove() throws(StackFailure) {
+        guard exists else { return }
+        do {
+            try FileManager.default.removeItem(atPath: path)
+        } catch {
+            throw StackFailure(
+                .noPermission,
+                "can't remove \(path): \(error.localizedDescription)",
+                next: "Remove it as the user who owns it."
+            )
+        }
+    }
+
+    /// Logs of earlier runs are of no use to a fresh start.
+    public func removeLogs() {
+        try? FileManager.default.removeItem(atPath: logsPath)
+    }
+
     private func makeDirectory(_ path: String, mode: mode_t) throws(StackFailure) {
         if mkdir(path, mode) == 0 { return }
         if errno == ENOENT {

@@ -37,6 +37,8 @@ public final class Supervisor {
         let part: any StackPart
         var machine: PartStateMachine
         var lastEnd = "ended"
+        /// What the part itself says of a start that failed.
+        var startFailure: StackFailure?
         var nextProbe = 0.0
     }
 
@@ -77,6 +79,10 @@ public final class Supervisor {
             let now = monotonicSeconds()
             if !entries[index].machine.isStopped, let status = entries[index].part.poll() {
                 entries[index].lastEnd = status.description
+                if case .failed(let reason) = status {
+                    let next = "The log is \(entries[index].part.logPath)."
+                    entries[index].startFailure = StackFailure(.notReady, reason, next: next)
+                }
                 perform(entries[index].machine.ended(at: now), index)
             } else if entries[index].machine.awaitsReadiness, now >= entries[index].nextProbe {
                 entries[index].nextProbe = now + 0.1
@@ -126,7 +132,7 @@ public final class Supervisor {
             let how = entries[index].lastEnd
             report(.crashed(part: part.name, how: how, restartIn: delay, logPath: part.logPath))
         case .giveUp:
-            failure = failure ?? StackFailure(
+            failure = failure ?? entries[index].startFailure ?? StackFailure(
                 .notReady,
                 "\(part.name) \(entries[index].lastEnd) before it was ready" + lastLine(of: part.logPath),
                 next: "Its log says why: \(part.logPath)"
