@@ -128,6 +128,13 @@ struct MetricsTests {
         #expect(text.contains("test_requests_total{route=\"a\",code=\"b\"} 0\n"))
     }
 
+    @Test func `the process itself is measured`() {
+        ProcessMetrics.register(in: registry)
+        #expect(ProcessMetrics.all.flatMap(\.problems).isEmpty)
+        #expect(text.contains("\nprocess_cpu_seconds_total "))
+        #expect(text.contains("\nprocess_resident_memory_bytes ") && text.contains("\nprocess_start_time_seconds "))
+    }
+
     @Test func `a declaration says what is wrong with it`() {
         #expect(Self.requests.problems.isEmpty && Self.depth.problems.isEmpty && Self.latency.problems.isEmpty)
         #expect(!MetricDescription("0bad", .gauge, help: "x").problems.isEmpty)

@@ -53,6 +53,7 @@ public final class ServiceGroup: Sendable {
             log.info("started", [.count: .integer(started.count)])
             Self.wait(for: [stop, wake])
         }
+        if let signal = ShutdownSignal.signal { log.info("signal received", [.signal: .integer(signal)]) }
         let stopped = stopAll(started.map(\.service))
         if started.contains(where: { $0.context.hasFailed }) { status = ExitCode.software }
         return stopped ? status : ExitCode.graceExpired
