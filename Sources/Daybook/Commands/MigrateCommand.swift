@@ -29,7 +29,7 @@ enum MigrateCommand: Command {
         environment: [
             ("DAYBOOK_DATABASE_URL", "a role that may make tables; else the local stack's"),
             ("DAYBOOK_KAFKA_BROKERS", "host:port,…; else the local stack's"),
-            ("DAYBOOK_ALLOW_WEAK_TOPICS", "true: weak settings are said and let pass; new topics get one copy"),
+            ("DAYBOOK_ALLOW_WEAK_TOPICS", "true: weak settings are said and let pass; new topics get as many copies as the brokers' default says"),
         ],
         examples: [
             .init("daybook migrate", "Brings tables and topics to what this build needs."),

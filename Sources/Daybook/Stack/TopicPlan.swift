@@ -4,7 +4,7 @@ import MessageContract
 /// Which topics there must be and how they must be set, and what is wrong with those that are. Pure.
 struct TopicPlan: Sendable {
     let partitions: Int
-    /// How many copies a new topic gets; fewer than three only where weak topics are allowed.
+    /// How many copies a new topic gets; -1, the broker's default, only where weak topics are allowed.
     let replication: Int
     let prefix: String
 
@@ -16,18 +16,21 @@ struct TopicPlan: Sendable {
 
     /// What makes the topic.
     func specification(_ topic: Topic) -> KafkaTopicSpecification {
-        KafkaTopicSpecification(
+        var settings = [
+            "cleanup.policy": "delete",
+            "retention.ms": String(topic.retentionDays * 86_400_000),
+            "max.message.bytes": String(topic.maximumRecordBytes),
+            "unclean.leader.election.enable": "false",
+            "message.timestamp.type": "LogAppendTime",
+        ]
+        if replication >= Topic.minimumInSyncReplicas {
+            settings["min.insync.replicas"] = String(Topic.minimumInSyncReplicas)
+        }
+        return KafkaTopicSpecification(
             name: topic.name(prefix: prefix),
             partitions: Int32(clamping: topic.isKeyedByUser ? partitions : min(partitions, 4)),
             replicationFactor: Int32(clamping: replication),
-            settings: [
-                "cleanup.policy": "delete",
-                "retention.ms": String(topic.retentionDays * 86_400_000),
-                "max.message.bytes": String(topic.maximumRecordBytes),
-                "min.insync.replicas": String(min(Topic.minimumInSyncReplicas, replication)),
-                "unclean.leader.election.enable": "false",
-                "message.timestamp.type": "LogAppendTime",
-            ]
+            settings: settings
         )
     }
 
