@@ -69,6 +69,7 @@ let foundations: [Target] = [
         resources: [.embedInCode("Migrations")]
     ),
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
+    shared("AdminServer", ["HTTPServer", "JSON", "Observability", "ServiceRuntime"]),
     shared("DevelopmentStack", ["Kafka", "Postgres", "ServiceRuntime"]),
     shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
 ]
@@ -77,7 +78,7 @@ let ingest = service(
     "IngestService",
     executable: "ingest-service",
     [
-        "Authentication", "Configuration", "Domain", "HTTPServer", "JSON", "Kafka", "MessageContract",
+        "AdminServer", "Authentication", "Configuration", "Domain", "HTTPServer", "JSON", "Kafka", "MessageContract",
         "Observability", "ServiceRuntime", "TimeZones",
     ]
 )
@@ -86,7 +87,7 @@ let aggregator = service(
     "AggregatorWorker",
     executable: "aggregator-worker",
     [
-        "Aggregation", "Configuration", "Domain", "HTTPServer", "Kafka", "MessageContract", "Observability",
+        "AdminServer", "Aggregation", "Configuration", "Domain", "JSON", "Kafka", "MessageContract", "Observability",
         "Postgres", "ServiceRuntime", "Storage",
     ]
 )
@@ -118,6 +119,7 @@ let unitTests: [Target] = [
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
+    tests("AdminServer", ["AdminServer", "Observability", "ServiceRuntime"]),
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",

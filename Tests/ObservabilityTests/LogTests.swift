@@ -93,4 +93,15 @@ struct LogTests {
         }
         #expect(Set(sink.lines).count == 50)
     }
+
+    @Test func `standard error gets whole lines`() async throws {
+        let result = try await #require(processExitsWith: .success, observing: [\.standardErrorContent]) {
+            let log = Log(service: "child")
+            await withTaskGroup { group in
+                for number in 0..<20 { group.addTask { log.info("line", [.count: .integer(number)]) } }
+            }
+        }
+        let lines = String(decoding: result.standardErrorContent, as: UTF8.self).split(separator: "\n")
+        #expect(lines.filter { $0.hasPrefix("{\"time\":") && $0.hasSuffix("}") }.count == 20)
+    }
 }
