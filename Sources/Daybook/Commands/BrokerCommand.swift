@@ -1,3 +1,4 @@
+import Configuration
 import DevelopmentStack
 import Foundation
 import Kafka
@@ -38,8 +39,9 @@ enum BrokerCommand: Command {
         guard partitions & (partitions - 1) == 0 else {
             throw CommandFailure.usage("--partitions takes a power of two", next: "Take 1, 2, 4 or 8.")
         }
+        let prefix = try ToolConfiguration.read(environment: context.environment).topicPrefix
         let topics = Topic.allCases.map { topic in
-            (name: topic.name.description, partitions: topic.isKeyedByUser ? partitions : 1)
+            (name: topic.name(prefix: prefix), partitions: topic.isKeyedByUser ? partitions : 1)
         }
         let cluster: MockKafkaCluster
         do throws(KafkaError) {

@@ -16,7 +16,7 @@ enum DayShowCommand: Command {
             "Reads the database; a person's health is on the screen afterwards.",
         ],
         arguments: [
-            ArgumentSpec("USER", "The user's UUID."),
+            ArgumentSpec("USER", "The user's UUID. Default: the local demonstration's user.", required: false),
             ArgumentSpec("DATE", "One day, YYYY-MM-DD.", required: false),
         ],
         options: [
@@ -27,8 +27,11 @@ enum DayShowCommand: Command {
         ],
         environment: [("DAYBOOK_DATABASE_URL", "else the local stack's database")],
         examples: [
-            .init("daybook day show $DAYBOOK_USER", "The last seven days."),
-            .init("daybook day show $DAYBOOK_USER 2026-09-02 --json", "One day for a script."),
+            .init("daybook day show", "The last seven days of the demonstration's user."),
+            .init(
+                "daybook day show 3f0e8f9e-6a43-4c0b-9d0c-6f1f3b8f6f10 2026-09-02 --json",
+                "One day of somebody, for a script."
+            ),
         ],
         statuses: [
             .init(.failure, "the user has no such day, or a value is not what the rules make of its rows"),
@@ -37,14 +40,14 @@ enum DayShowCommand: Command {
     )
 
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
-        guard let user = arguments.positional(0).flatMap({ UserID($0) }) else {
+        let access = try StackAccess(context)
+        guard let user = UserID(arguments.positional(0) ?? access.record?.user ?? "") else {
             throw CommandFailure.usage(
                 "USER takes a UUID of 36 characters",
-                next: "`daybook env` prints the demonstration's user."
+                next: "Without one the user of the local demonstration is shown, if there was a demonstration."
             )
         }
         let days = try range(arguments)
-        let access = try StackAccess(context)
         let reads = DayReads(try access.connect())
         let preferences = try reads.account(user)?.preferences ?? Preferences()
         let records = try dayRecords(reads, user, days)

@@ -8,9 +8,9 @@ enum EnvCommand: Command {
         path: ["env"],
         summary: "prints the local stack's addresses for a shell",
         description: [
-            "Prints export lines for the running stack: DAYBOOK_URL, DAYBOOK_USER (whose days the demonstration posted) "
-                + "and DAYBOOK_TOKEN (a token for that user, for a day), DAYBOOK_DATABASE_URL, DAYBOOK_KAFKA_BROKERS, and "
-                + "PGHOST, PGPORT, PGUSER and PGDATABASE, so that `psql` needs no argument.",
+            "Prints export lines for the running stack: DAYBOOK_URL, DAYBOOK_TOKEN (of the user whose days the "
+                + "demonstration posted, for a day), DAYBOOK_DATABASE_URL, DAYBOOK_KAFKA_BROKERS, and PGHOST, PGPORT, "
+                + "PGUSER and PGDATABASE, so that `psql` needs no argument.",
             "The database is reached over its socket, which only the user who started the stack may use and which "
                 + "needs no password.",
         ],
@@ -38,11 +38,11 @@ enum EnvCommand: Command {
         let token = try access.tokenMinter().mint(subject: user.description, now: .now, validFor: 86_400)
         var pairs: [(String, String)] = []
         if let url = record.url { pairs.append(("DAYBOOK_URL", url)) }
-        pairs += [("DAYBOOK_USER", user.description), ("DAYBOOK_TOKEN", token)]
+        pairs.append(("DAYBOOK_TOKEN", token))
         if let brokers = record.kafkaBrokers {
             pairs.append(("DAYBOOK_KAFKA_BROKERS", brokers))
-            // By this the next `daybook up` in the same shell knows that these are not the user's own brokers.
-            if record.brokerIsOurs { pairs.append((UpCommand.localBrokersKey, brokers)) }
+            // By this the next `daybook up` in the same shell knows that it has to start a broker again.
+            if record.brokerIsOurs { pairs.append(("DAYBOOK_DEVELOPMENT_BROKER", "true")) }
         }
         if let url = record.databaseURL {
             pairs.append(("DAYBOOK_DATABASE_URL", url))

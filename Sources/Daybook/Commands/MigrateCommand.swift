@@ -21,7 +21,7 @@ enum MigrateCommand: Command {
         ],
         options: [
             .flag("check", "Change nothing; say what is missing or weak, and end with 1 if anything is."),
-            .value("partitions", "N", "For topics that are made: a power of two.", default: "32"),
+            .value("partitions", "N", "For topics that are made: a power of two.", default: "DAYBOOK_KAFKA_PARTITIONS, 32"),
             .flag("skip-topics", "Only the database."),
             .flag("skip-database", "Only the topics."),
             .flag("json", "The outcome as JSON."),
@@ -44,12 +44,12 @@ enum MigrateCommand: Command {
 
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
         let access = try StackAccess(context)
-        let partitions = try arguments.integer("partitions", in: 1...1024) ?? Topic.defaultPartitions
+        let partitions = try arguments.integer("partitions", in: 1...4096) ?? access.configuration.partitions
         guard partitions & (partitions - 1) == 0 else {
             throw CommandFailure.usage("--partitions takes a power of two", next: "Take 16, 32 or 64.")
         }
         let isCheck = arguments.has("check")
-        let allowsWeak = access.setting("DAYBOOK_ALLOW_WEAK_TOPICS") == "true"
+        let allowsWeak = access.configuration.allowsWeakTopics
         var report: [(String, JSONDocument)] = []
         var lines: [String] = []
         var isFine = true
@@ -61,9 +61,11 @@ enum MigrateCommand: Command {
             isFine = isFine && outcome.isFine
         }
         if !arguments.has("skip-topics") {
-            let plan = TopicPlan(partitions: partitions, replication: allowsWeak ? -1 : Topic.replicationFactor)
-            let admin = try KafkaAdmin(properties: access.kafkaProperties()) { _ in }
-            let topics = TopicSetUp(admin: admin, plan: plan, isDevelopmentBroker: try access.brokerIsOurs())
+            let topics = TopicSetUp(
+                admin: try access.kafkaAdmin(),
+                plan: TopicPlan(access.configuration, partitions: partitions),
+                isDevelopmentBroker: try access.isDevelopmentBroker()
+            )
             let outcome = try topics.run(isDryRun: isCheck)
             report.append(("topics", json(outcome)))
             lines += text(outcome, context.console.out)

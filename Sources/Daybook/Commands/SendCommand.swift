@@ -122,7 +122,7 @@ enum SendCommand: Command {
             throw CommandFailure.usage("nothing to send", next: "Name a FILE, or - for standard input, or --generate DAYS.")
         }
         let user: UserID? =
-            try users.first ?? (access.setting("DAYBOOK_TOKEN") == nil ? fallbackUser(access) : nil)
+            try users.first ?? (access.configuration.token == nil ? fallbackUser(access) : nil)
         return try split(read(path)).map { Body(user: user, text: $0) }
     }
 
@@ -153,7 +153,7 @@ enum SendCommand: Command {
         var tokens: [UserID: String] = [:]
         var minter: TokenMinter?
         return try bodies.map { body in
-            guard let user = body.user else { return Item(token: access.setting("DAYBOOK_TOKEN") ?? "", body: body.text) }
+            guard let user = body.user else { return Item(token: access.configuration.token?.reveal() ?? "", body: body.text) }
             if let token = tokens[user] { return Item(token: token, body: body.text) }
             let current = try minter ?? access.tokenMinter()
             minter = current

@@ -39,8 +39,7 @@ enum StatusCommand: Command {
 
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
         let access = try StackAccess(context)
-        let hasServers = access.setting("DAYBOOK_DATABASE_URL") ?? access.setting("DAYBOOK_DATABASE_URL_FILE") != nil
-        guard access.record != nil || hasServers else {
+        guard access.record != nil || access.configuration.databaseURL != nil else {
             throw CommandFailure(
                 .unavailable,
                 "nothing runs in \(access.folder.path)",
@@ -108,10 +107,10 @@ enum StatusCommand: Command {
         _ access: StackAccess,
         _ offsets: [PartitionName: PartitionState]
     ) throws -> [StackStatus.Lag] {
-        let admin = try KafkaAdmin(properties: access.kafkaProperties()) { _ in }
+        let admin = try access.kafkaAdmin()
         let cluster = try admin.clusterID(timeoutMilliseconds: 5000)
         return try Topic.allCases.filter(\.isKeyedByUser).flatMap { topic -> [StackStatus.Lag] in
-            let name = topic.name.description
+            let name = topic.name(prefix: access.configuration.topicPrefix)
             let count = try admin.describe(name, timeoutMilliseconds: 5000).partitions
             return try (0..<Int32(clamping: count)).map { partition in
                 let place = TopicPartition(topic: name, partition: partition)

@@ -21,7 +21,7 @@ enum TokenCommand: Command {
             .flag("json", "The token, its user and its end as JSON."),
         ],
         environment: [
-            ("DAYBOOK_JWT_SECRET_FILE", "a file with the key (or the key itself: DAYBOOK_JWT_SECRET)"),
+            ("DAYBOOK_JWT_HS256_SECRET_FILE", "a file with the key (or the key itself, without _FILE); else the local stack's"),
             ("DAYBOOK_JWT_ISSUER", "the claim iss; likewise DAYBOOK_JWT_AUDIENCE for aud"),
         ],
         examples: [

@@ -1,4 +1,5 @@
 import Authentication
+import Configuration
 import DevelopmentStack
 import Kafka
 import Postgres
@@ -15,6 +16,8 @@ extension CommandFailure {
         case let failure as PostgresError: CommandFailure(failure)
         case let failure as KafkaError:
             CommandFailure(.unavailable, "Kafka: \(failure.reason) (\(failure.name))", next: failure.nextStep)
+        case let failure as ConfigurationErrors:
+            CommandFailure(.configuration, failure.description, next: "")
         case let failure as Migrator.Failure:
             CommandFailure(.configuration, failure.description, next: "")
         case let failure as SchemaGate.Refusal:

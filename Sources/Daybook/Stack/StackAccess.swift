@@ -1,85 +1,93 @@
 import Authentication
+import Configuration
 import DevelopmentStack
 import Domain
 import Foundation
 import Kafka
-import Observability
 import Postgres
 
 /// Where a command finds the servers: an explicit environment wins, else the local stack of the state folder.
 struct StackAccess {
+    let configuration: ToolConfiguration
     let folder: StateFolder
     /// The local stack, if it runs.
     let record: StackRecord?
-    private let environment: [String: String]
 
     init(_ context: CommandContext) throws {
-        environment = context.environment
+        configuration = try ToolConfiguration.read(environment: context.environment)
         folder = context.stateFolder
         record = StateLock.isHeld(folder) ? try folder.record() : nil
     }
 
+    /// For the program that runs the stack itself.
+    init(_ context: CommandContext, record: StackRecord, _ configuration: ToolConfiguration) throws {
+        self.configuration = configuration
+        folder = context.stateFolder
+        self.record = record
+    }
+
     /// `http://host:port` of the ingest.
     func url() throws -> String {
-        if let url = setting("DAYBOOK_URL") { return url.hasSuffix("/") ? String(url.dropLast()) : url }
+        if let url = configuration.ingestURL { return url.hasSuffix("/") ? String(url.dropLast()) : url }
         if let url = record?.url { return url }
-        throw missing("the ingest service", "DAYBOOK_URL")
+        throw missing("ingest service", "DAYBOOK_URL")
     }
 
     func databaseURL() throws -> String {
-        if let url = try secret("DAYBOOK_DATABASE_URL") { return url }
+        if let url = configuration.databaseURL { return url.reveal() }
         if let url = record?.databaseURL { return url }
-        throw missing("the database", "DAYBOOK_DATABASE_URL")
+        throw missing("database", "DAYBOOK_DATABASE_URL")
     }
 
     func kafkaBrokers() throws -> String {
-        if let brokers = setting("DAYBOOK_KAFKA_BROKERS") { return brokers }
+        if let brokers = configuration.brokers { return brokers }
         if let brokers = record?.kafkaBrokers { return brokers }
         throw missing("Kafka", "DAYBOOK_KAFKA_BROKERS")
     }
 
     /// The development broker: its topics are made when it starts, and can't be set.
-    func brokerIsOurs() throws -> Bool {
+    func isDevelopmentBroker() throws -> Bool {
+        if configuration.isDevelopmentBroker { return true }
         guard let record, record.brokerIsOurs else { return false }
         return try kafkaBrokers() == record.kafkaBrokers
     }
 
     func tokenMinter() throws -> TokenMinter {
         let key: String
-        if let secret = try secret("DAYBOOK_JWT_SECRET") {
-            key = secret
+        if let secret = configuration.tokenSecret {
+            key = secret.reveal()
         } else if let path = record?.jwtSecretPath {
             key = try Self.read(path)
         } else {
-            throw missing("the key that signs tokens", "DAYBOOK_JWT_SECRET_FILE")
+            throw missing("key that signs tokens", "DAYBOOK_JWT_HS256_SECRET_FILE")
         }
         let policy = TokenPolicy(
             hmacKeys: [Array(key.utf8)],
-            issuer: setting("DAYBOOK_JWT_ISSUER"),
-            audience: setting("DAYBOOK_JWT_AUDIENCE")
+            issuer: configuration.tokenIssuer,
+            audience: configuration.tokenAudience
         )
         return try TokenMinter(policy)
     }
 
     func connect() throws -> PostgresConnection {
-        try PostgresConnection(url: databaseURL(), applicationName: "daybook", connectTimeout: .seconds(5))
+        try PostgresConnection(
+            url: databaseURL(),
+            applicationName: "daybook",
+            connectTimeout: .milliseconds(configuration.databaseConnectTimeoutMilliseconds)
+        )
     }
 
-    func kafkaProperties() throws -> [(String, String)] {
-        try Self.kafkaProperties(brokers: kafkaBrokers(), environment)
+    func kafkaAdmin() throws -> KafkaAdmin {
+        try Self.kafkaAdmin(brokers: kafkaBrokers(), configuration)
     }
 
-    func setting(_ name: String) -> String? {
-        environment[name].flatMap { $0.isEmpty ? nil : $0 }
-    }
-
-    private func secret(_ name: String) throws -> String? {
-        if let value = setting(name) { return value }
-        return try setting(name + "_FILE").map(Self.read)
+    static func kafkaAdmin(brokers: String, _ configuration: ToolConfiguration) throws -> KafkaAdmin {
+        let properties = configuration.kafkaProperties.map { ($0.name, $0.value.reveal()) }
+        return try KafkaAdmin(properties: [("bootstrap.servers", brokers)] + properties) { _ in }
     }
 
     /// A secret's file without the newline that editors put behind it.
-    static func read(_ path: String) throws -> String {
+    private static func read(_ path: String) throws -> String {
         guard let data = FileManager.default.contents(atPath: path), !data.isEmpty else {
             throw CommandFailure(
                 .noInput,
@@ -93,7 +101,7 @@ struct StackAccess {
     private func missing(_ what: String, _ key: String) -> CommandFailure {
         CommandFailure(
             .unavailable,
-            "no stack runs in \(folder.path), so there is no \(what) to talk to",
+            "no stack runs in \(folder.path), so there is no \(what) to use",
             next: "Start one with `daybook up`, or set \(key)."
         )
     }

@@ -1,3 +1,4 @@
+import Configuration
 import Kafka
 import MessageContract
 
@@ -12,6 +13,14 @@ struct TopicPlan: Sendable {
         self.partitions = partitions
         self.replication = replication
         self.prefix = prefix
+    }
+
+    init(_ configuration: ToolConfiguration, partitions: Int) {
+        self.init(
+            partitions: partitions,
+            replication: configuration.allowsWeakTopics ? -1 : configuration.replication,
+            prefix: configuration.topicPrefix
+        )
     }
 
     /// What makes the topic.
