@@ -116,7 +116,7 @@ let unitTests: [Target] = [
     tests("HTTPServer", ["HTTPServer", "Observability", "ServiceRuntime"]),
     tests(
         "IngestService",
-        ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]
+        ["Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones"]
     ),
     tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
     tests("Daybook", ["Configuration", "Daybook", "Domain"]),
