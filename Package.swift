@@ -61,10 +61,15 @@ let foundations: [Target] = [
     shared("Authentication", ["COpenSSL", "Domain", "JSON"]),
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
-    shared("HTTPServer", ["CLLHTTP", "CZlib", "Observability", "ServiceRuntime"]),
-    shared("Storage", ["Domain", "Postgres"]),
+    shared("HTTPServer", ["CLLHTTP", "CZlib"]),
+    .target(
+        name: "Storage",
+        dependencies: ["Domain", "Postgres"],
+        path: "Sources/Shared/Storage",
+        resources: [.embedInCode("Migrations")]
+    ),
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
-    shared("DevelopmentStack", ["Kafka", "ServiceRuntime"]),
+    shared("DevelopmentStack", ["Kafka", "Postgres", "ServiceRuntime"]),
     shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
 ]
 
@@ -113,7 +118,7 @@ let unitTests: [Target] = [
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
-    tests("HTTPServer", ["HTTPServer", "Observability", "ServiceRuntime"]),
+    tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
         ["Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones"]

@@ -1,0 +1,120 @@
+import Glibc
+
+/// One client. The object stays with its slot when the client leaves, and serves the next one.
+final class Connection {
+    enum Phase {
+        case closed
+        /// A request is arriving, or none is there.
+        case reading
+        /// The handler has the request; the socket isn't read.
+        case waiting
+        /// An answer is on its way; the socket isn't read.
+        case writing
+        /// All is said; what still comes is thrown away until the client closes.
+        case lingering
+    }
+
+    let slot: Int
+    let parser: RequestParser
+    var fd: Int32 = -1
+    var phase = Phase.closed
+    var input = InputBuffer()
+    var backlog = Backlog()
+    /// Counts requests, over all clients of this slot, so that a late answer can't reach the wrong one.
+    var serial: UInt32 = 0
+    /// The kernel may have bytes for us.
+    var isReadable = false
+    /// The client has closed its sending side.
+    var peerIsDone = false
+    var isInHandler = false
+    /// The connection stands in the loop's list of those to go on with.
+    var isQueued = false
+    /// The time limit for the arriving request is running.
+    var isArriving = false
+    var sentContinue = false
+    var closesAfterAnswer = false
+    var arrivedAt: UInt64 = 0
+    var discarded = 0
+
+    init?(slot: Int, limits: Limits) {
+        guard let parser = RequestParser(limits: limits) else { return nil }
+        self.slot = slot
+        self.parser = parser
+    }
+
+    var exchange: HTTPExchangeID { HTTPExchangeID(slot: slot, serial: serial) }
+
+    func open(_ descriptor: Int32) {
+        fd = descriptor
+        phase = .reading
+        isReadable = false
+        peerIsDone = false
+        beginMessage()
+    }
+
+    func beginMessage() {
+        parser.reset()
+        isArriving = false
+        sentContinue = false
+        closesAfterAnswer = false
+    }
+
+    /// Takes in what has been read; nil if there was nothing new.
+    func parse() -> ParseOutcome? {
+        if input.parsedOffset == 0 { input.skipLineEnds() }
+        guard input.unparsedBytes > 0, let message = input.message else { return nil }
+        let outcome = parser.parse(message, from: input.parsedOffset, to: input.messageBytes)
+        switch outcome {
+        case .incomplete:
+            let head = parser.head.pointee
+            let isInChunks = head.isComplete && head.isChunked
+            let bodyEnd = head.bodyLength > 0 ? head.bodyStart + head.bodyLength : head.length
+            input.didParseAll(compactTo: isInChunks ? bodyEnd : nil)
+        case .complete(let end):
+            input.didParse(upTo: end)
+        case .refused:
+            break
+        }
+        return outcome
+    }
+
+    /// How many bytes to make room for before the next read.
+    var wantedRoom: Int {
+        let head = parser.head.pointee
+        guard head.isComplete, !head.isChunked else { return 4_096 }
+        return max(head.contentLength - head.bodyLength, 1)
+    }
+}
+
+/// What the socket did not take yet of an answer.
+struct Backlog {
+    private var bytes: UnsafeMutableRawPointer?
+    private var position = 0
+    private var end = 0
+
+    var isEmpty: Bool { bytes == nil }
+    var rest: UnsafeRawBufferPointer {
+        guard let bytes else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        return UnsafeRawBufferPointer(start: bytes + position, count: end - position)
+    }
+
+    /// False: no memory.
+    mutating func set(_ rest: UnsafeRawBufferPointer) -> Bool {
+        clear()
+        guard let source = rest.baseAddress, let copy = malloc(max(rest.count, 1)) else { return false }
+        memcpy(copy, source, rest.count)
+        bytes = copy
+        end = rest.count
+        return true
+    }
+
+    mutating func didSend(_ count: Int) {
+        position += count
+        if position >= end { clear() }
+    }
+
+    mutating func clear() {
+        free(bytes)
+        self = Backlog()
+    }
+}
