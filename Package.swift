@@ -123,7 +123,7 @@ let unitTests: [Target] = [
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
-        ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]
+        ["Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones"]
     ),
     tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
     tests("Daybook", ["Configuration", "Daybook", "DevelopmentStack", "Domain"]),
