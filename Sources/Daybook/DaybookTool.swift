@@ -4,11 +4,7 @@ import Glibc
 public enum DaybookTool {
     public static let version = "0.1.0"
 
-    /// Runs one command line and returns what the process should end with.
-    ///
-    /// - Parameters:
-    ///   - words: the command line without the program's name.
-    ///   - environment: the settings that commands read.
+    /// Runs one command line, without the program's name, and returns what the process should end with.
     public static func main(_ words: [String], environment: [String: String]) -> Int32 {
         // A reader that closes our output early must not kill us half way through stopping a stack.
         signal(SIGPIPE, SIG_IGN)

@@ -75,7 +75,8 @@ struct DemonstrationTests {
     @Test func `answers are compared by count, index and field`() {
         let check = DemonstrationCheck(demonstration: demonstration)
         let step = demonstration.steps[1]
-        let right = #"{"accepted":3,"skipped":[{"index":2,"date":"2026-09-01","field":"steps","code":"zero"}],"errors":[]}"#
+        let right =
+            #"{"accepted":3,"skipped":[{"index":2,"date":"2026-09-01","field":"steps","code":"zero"}],"errors":[]}"#
         #expect(check.answer(step, status: 202, body: Data(right.utf8)).isRight)
         let wrong = #"{"accepted":3,"skipped":[],"errors":[{"index":1}]}"#
         let finding = check.answer(step, status: 202, body: Data(wrong.utf8))

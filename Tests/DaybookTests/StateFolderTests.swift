@@ -85,7 +85,11 @@ struct StateFolderTests {
         try Data().write(to: URL(fileURLWithPath: path + "/Package.swift"))
         let inside = StateFolder.locate(environment: [:], workingDirectory: path + "/Sources", executable: "/bin/x")
         #expect(inside.path.hasSuffix("/.daybook") && inside.path.contains("daybook-checkout-"))
-        let byProgram = StateFolder.locate(environment: [:], workingDirectory: "/", executable: path + "/.build/daybook")
+        let byProgram = StateFolder.locate(
+            environment: [:],
+            workingDirectory: "/",
+            executable: path + "/.build/daybook"
+        )
         #expect(byProgram == inside)
         let nowhere = StateFolder.locate(environment: [:], workingDirectory: "/", executable: "/bin/x")
         #expect(nowhere.path.hasSuffix("/.daybook"))

@@ -15,7 +15,7 @@ struct CommandParser: Sendable {
         self.specs = specs
     }
 
-    /// - Parameter words: what stands behind the program's name.
+    /// Takes what stands behind the program's name.
     func parse(_ words: [String]) -> Result {
         guard let first = words.first else {
             return .failure(.usage("no command given", next: "`daybook --help` lists the commands."))
@@ -29,7 +29,10 @@ struct CommandParser: Sendable {
         if first.hasPrefix("-") {
             let next = suggestion(for: first, among: ["--help", "--version"])
             return .failure(
-                .usage("unknown option '\(first)' before the command", next: next + "Options of a command stand behind it.")
+                .usage(
+                    "unknown option '\(first)' before the command",
+                    next: next + "Options of a command stand behind it."
+                )
             )
         }
         let leading = Array(words.prefix { !$0.hasPrefix("-") })
@@ -121,7 +124,9 @@ struct CommandParser: Sendable {
                 value = words[index]
                 index += 1
             }
-            guard let value, !value.isEmpty else { return .failure(usage(spec, "--\(name) needs a value: \(valueName)")) }
+            guard let value, !value.isEmpty else {
+                return .failure(usage(spec, "--\(name) needs a value: \(valueName)"))
+            }
             if !option.repeats, arguments.value(name) != nil {
                 return .failure(usage(spec, "--\(name) is given twice"))
             }

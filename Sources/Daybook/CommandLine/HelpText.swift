@@ -25,7 +25,10 @@ enum HelpText {
         section("ARGUMENTS", definitions(spec.arguments.map { ($0.name, $0.help) }))
         section("OPTIONS", definitions(spec.allOptions.map { (label($0), help($0)) }))
         section("ENVIRONMENT", definitions(spec.environment.map { ($0.name, $0.help) }))
-        section("EXAMPLES", spec.examples.flatMap { ["  " + style.strong($0.line)] + wrap($0.meaning, width: width, indent: 6) })
+        section(
+            "EXAMPLES",
+            spec.examples.flatMap { ["  " + style.strong($0.line)] + wrap($0.meaning, width: width, indent: 6) }
+        )
         var meanings: [Int32: String] = [0: "done", ExitCode.usage.rawValue: "the command line was wrong"]
         for status in spec.statuses { meanings[status.code.rawValue] = status.meaning }
         section("EXIT STATUS", definitions(meanings.sorted { $0.key < $1.key }.map { (String($0.key), $0.value) }))

@@ -8,7 +8,7 @@ enum ConfigCommand: Command {
         description: [
             "Prints the table of all settings of all programs, made from the same catalogue that the programs read by. "
                 + "With --check the environment (and DAYBOOK_CONFIG_FILE) is read as the named program would, and "
-                + "everything that is wrong is listed; values are never shown.",
+                + "everything that is wrong is listed; values are never shown."
         ],
         options: [
             .value("format", "FORMAT", "text, markdown or json.", default: "text"),

@@ -1,3 +1,4 @@
+import Authentication
 import DevelopmentStack
 import Domain
 import Foundation

@@ -1,3 +1,4 @@
+import Configuration
 import Domain
 import Kafka
 import MessageContract
@@ -21,7 +22,12 @@ enum MigrateCommand: Command {
         ],
         options: [
             .flag("check", "Change nothing; say what is missing or weak, and end with 1 if anything is."),
-            .value("partitions", "N", "For topics that are made: a power of two.", default: "DAYBOOK_KAFKA_PARTITIONS, 32"),
+            .value(
+                "partitions",
+                "N",
+                "For topics that are made: a power of two.",
+                default: "DAYBOOK_KAFKA_PARTITIONS, 32"
+            ),
             .flag("skip-topics", "Only the database."),
             .flag("skip-database", "Only the topics."),
             .flag("json", "The outcome as JSON."),
@@ -29,7 +35,10 @@ enum MigrateCommand: Command {
         environment: [
             ("DAYBOOK_DATABASE_URL", "a role that may make tables; else the local stack's"),
             ("DAYBOOK_KAFKA_BROKERS", "host:port,…; else the local stack's"),
-            ("DAYBOOK_ALLOW_WEAK_TOPICS", "true: weak settings are said and let pass; new topics get as many copies as the brokers' default says"),
+            (
+                "DAYBOOK_ALLOW_WEAK_TOPICS",
+                "true: weak settings are said and let pass; new topics get as many copies as the brokers' default says"
+            ),
         ],
         examples: [
             .init("daybook migrate", "Brings tables and topics to what this build needs."),
@@ -96,7 +105,8 @@ enum MigrateCommand: Command {
         let names = steps.map { "\($0.version) \($0.name)" }
         let verb = isCheck ? "missing" : "applied"
         let line =
-            names.isEmpty ? "database: at migration \(version), nothing to do"
+            names.isEmpty
+            ? "database: at migration \(version), nothing to do"
             : "database: \(verb) \(names.joined(separator: ", "))"
         return (
             !isCheck || names.isEmpty, [line],

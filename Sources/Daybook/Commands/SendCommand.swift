@@ -1,4 +1,5 @@
 import Authentication
+import Configuration
 import DevelopmentStack
 import Dispatch
 import Domain
@@ -119,7 +120,10 @@ enum SendCommand: Command {
             return history.requests.map { Body(user: $0.user, text: $0.body) }
         }
         guard let path = arguments.positional(0) else {
-            throw CommandFailure.usage("nothing to send", next: "Name a FILE, or - for standard input, or --generate DAYS.")
+            throw CommandFailure.usage(
+                "nothing to send",
+                next: "Name a FILE, or - for standard input, or --generate DAYS."
+            )
         }
         let user: UserID? =
             try users.first ?? (access.configuration.token == nil ? fallbackUser(access) : nil)
@@ -134,7 +138,11 @@ enum SendCommand: Command {
     private static func read(_ path: String) throws -> Data {
         if path == "-" { return FileHandle.standardInput.readDataToEndOfFile() }
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw CommandFailure(.noInput, "can't read \(path)", next: "Check its name and rights; - is standard input.")
+            throw CommandFailure(
+                .noInput,
+                "can't read \(path)",
+                next: "Check its name and rights; - is standard input."
+            )
         }
         return data
     }
@@ -153,7 +161,9 @@ enum SendCommand: Command {
         var tokens: [UserID: String] = [:]
         var minter: TokenMinter?
         return try bodies.map { body in
-            guard let user = body.user else { return Item(token: access.configuration.token?.reveal() ?? "", body: body.text) }
+            guard let user = body.user else {
+                return Item(token: access.configuration.token?.reveal() ?? "", body: body.text)
+            }
             if let token = tokens[user] { return Item(token: token, body: body.text) }
             let current = try minter ?? access.tokenMinter()
             minter = current

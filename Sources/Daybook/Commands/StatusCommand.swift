@@ -1,3 +1,4 @@
+import Configuration
 import DevelopmentStack
 import Domain
 import Kafka
@@ -80,7 +81,8 @@ enum StatusCommand: Command {
     }
 
     /// Also returns where the workers are; empty where that can't be read.
-    private static func database(_ access: StackAccess, _ status: inout StackStatus) -> [PartitionName: PartitionState] {
+    private static func database(_ access: StackAccess, _ status: inout StackStatus) -> [PartitionName: PartitionState]
+    {
         let newest = Int(Migrator.newest)
         do {
             let connection = try access.connect()

@@ -14,14 +14,22 @@ enum TokenCommand: Command {
         ],
         options: [
             .value("user", "UUID", "Whose token. Default: a new random user, who is named on standard error."),
-            .value("role", "ROLE", "user (writes own days), connector (writes cloud sources) or operator.", default: "user"),
+            .value(
+                "role",
+                "ROLE",
+                "user (writes own days), connector (writes cloud sources) or operator.",
+                default: "user"
+            ),
             .value("ttl", "TIME", "How long it holds: 15m, 12h, 30d.", default: "12h"),
             .value("time-zone", "ZONE", "The claim time_zone: an IANA name, used where a request names none."),
             .value("platform", "NAME", "The claim platform: ios or android."),
             .flag("json", "The token, its user and its end as JSON."),
         ],
         environment: [
-            ("DAYBOOK_JWT_HS256_SECRET_FILE", "a file with the key (or the key itself, without _FILE); else the local stack's"),
+            (
+                "DAYBOOK_JWT_HS256_SECRET_FILE",
+                "a file with the key (or the key itself, without _FILE); else the local stack's"
+            ),
             ("DAYBOOK_JWT_ISSUER", "the claim iss; likewise DAYBOOK_JWT_AUDIENCE for aud"),
         ],
         examples: [

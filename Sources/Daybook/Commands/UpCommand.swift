@@ -1,3 +1,4 @@
+import Authentication
 import Configuration
 import DevelopmentStack
 import Domain
@@ -73,7 +74,9 @@ enum UpCommand: Command {
         defer { withExtendedLifetime(lock) {} }
         _ = try Leftovers.stop(folder) { console.print("  " + $0) }
         if configuration.brokers != nil, configuration.isDevelopmentBroker {
-            console.note("  DAYBOOK_DEVELOPMENT_BROKER is true: starting a broker of our own, not using DAYBOOK_KAFKA_BROKERS")
+            console.note(
+                "  DAYBOOK_DEVELOPMENT_BROKER is true: starting a broker of our own, not using DAYBOOK_KAFKA_BROKERS"
+            )
         }
         if options.isFresh {
             folder.removeLogs()
@@ -113,7 +116,8 @@ enum UpCommand: Command {
         console.print("Stopped after \(tenths(monotonicSeconds() - start)) s; nothing runs any more")
         switch outcome {
         case .success(let code): return code
-        case .failure(let error): return error is LocalStack.Interrupted ? .success : CommandFailure.from(error).exitCode
+        case .failure(let error):
+            return error is LocalStack.Interrupted ? .success : CommandFailure.from(error).exitCode
         }
     }
 
@@ -155,7 +159,8 @@ enum UpCommand: Command {
         let style = console.out
         let today = Instant.now.day(secondsFromUTC: 0)
         let url = record.url ?? ""
-        let head = "  curl -i \(url)/v1/days -H 'Authorization: Bearer \(token)' \\\n    -H 'Content-Type: application/json' \\\n"
+        let head =
+            "  curl -i \(url)/v1/days -H 'Authorization: Bearer \(token)' \\\n    -H 'Content-Type: application/json' \\\n"
         console.print()
         console.print(style.heading("Try it") + " (the token holds for 30 days)")
         console.print()

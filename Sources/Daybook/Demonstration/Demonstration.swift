@@ -73,7 +73,13 @@ struct Demonstration: Sendable {
             day(today, [.steps: "3127", .activeEnergy: "140"]),
         ]
         steps = [
-            Step(title: "three days of an iPhone", source: .appleHealth, observedAt: minutesAgo(40), days: phone, accepted: 3),
+            Step(
+                title: "three days of an iPhone",
+                source: .appleHealth,
+                observedAt: minutesAgo(40),
+                days: phone,
+                accepted: 3
+            ),
             Step(
                 title: "an Android phone disagrees; one of its figures is a zero",
                 source: .healthConnect,
@@ -131,7 +137,8 @@ struct Demonstration: Sendable {
                 accepted: 1
             ),
         ]
-        func figure(_ day: CalendarDay, _ metric: Metric, _ tenths: Int32, _ source: Source, _ reason: String) -> Figure {
+        func figure(_ day: CalendarDay, _ metric: Metric, _ tenths: Int32, _ source: Source, _ reason: String) -> Figure
+        {
             Figure(day: day, metric: metric, tenths: tenths, source: source, reason: reason)
         }
         figures = [

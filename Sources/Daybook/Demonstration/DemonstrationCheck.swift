@@ -25,7 +25,9 @@ struct DemonstrationCheck: Sendable {
             let found = value(figure.metric, days[figure.day])
             let isRight = found == wanted
             let subject = "\(figure.day) \(figure.metric)"
-            guard !isRight else { return Finding(isRight: true, subject: subject, detail: "\(found): \(figure.reason)") }
+            guard !isRight else {
+                return Finding(isRight: true, subject: subject, detail: "\(found): \(figure.reason)")
+            }
             return Finding(isRight: false, subject: subject, detail: "\(found), must be \(wanted): \(figure.reason)")
         }
         let surplus = days.sorted { $0.key < $1.key }.flatMap { day, canonical in

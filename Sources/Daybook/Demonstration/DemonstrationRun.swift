@@ -40,7 +40,8 @@ struct DemonstrationRun {
         }
         console.print()
         console.print(
-            style.heading("The canonical days in PostgreSQL") + ", \(tenths(monotonicSeconds() - start)) s after the last answer"
+            style.heading("The canonical days in PostgreSQL")
+                + ", \(tenths(monotonicSeconds() - start)) s after the last answer"
         )
         console.print()
         for line in DayText.summary(days, style) { console.print("  " + line) }
@@ -60,7 +61,10 @@ struct DemonstrationRun {
         if wrong.isEmpty {
             console.print(style.good("  all \(findings.count) answers and figures are what they had to be"))
         } else {
-            console.print(style.bad("  \(wrong.count) of \(findings.count) are wrong: ") + wrong.map(\.subject).joined(separator: ", "))
+            console.print(
+                style.bad("  \(wrong.count) of \(findings.count) are wrong: ")
+                    + wrong.map(\.subject).joined(separator: ", ")
+            )
         }
         return wrong.isEmpty
     }

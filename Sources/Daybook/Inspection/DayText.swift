@@ -48,7 +48,9 @@ enum DayText {
         for value in day.values where value.hasDrifted {
             let stored = value.tenths.map(shown(tenths:)) ?? "nothing"
             lines.append(
-                style.bad("  \(value.metric): the canonical row says \(stored) from \(value.winner?.shown ?? "nobody"), ")
+                style.bad(
+                    "  \(value.metric): the canonical row says \(stored) from \(value.winner?.shown ?? "nobody"), "
+                )
                     + "which is not what the rules make of these rows."
             )
         }

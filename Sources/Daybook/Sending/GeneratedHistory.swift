@@ -45,7 +45,8 @@ struct GeneratedHistory: Sendable {
                     let list = (0..<count).map { offset in
                         day(lastDay.advanced(by: start + offset - days + 1), user, source)
                     }
-                    let body = "{\"source\":\"\(source)\",\"time_zone\":\"UTC\",\"days\":[\(list.joined(separator: ","))]}"
+                    let body =
+                        "{\"source\":\"\(source)\",\"time_zone\":\"UTC\",\"days\":[\(list.joined(separator: ","))]}"
                     return Request(user: user, body: body, days: count)
                 }
             }

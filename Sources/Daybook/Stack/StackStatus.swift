@@ -41,7 +41,8 @@ struct StackStatus: Sendable {
 
     /// Everything runs and answers. Lag alone is no fault: it is what queues are for.
     var isFine: Bool {
-        parts.allSatisfy { $0.isAlive && $0.isReady != false } && kafkaProblem == nil && !lags.contains(where: \.isBraked)
+        parts.allSatisfy { $0.isAlive && $0.isReady != false } && kafkaProblem == nil
+            && !lags.contains(where: \.isBraked)
             && database.map { $0.isReachable && $0.problem == nil && $0.migration == $0.newest } ?? true
     }
 

@@ -62,7 +62,9 @@ struct TopicPlan: Sendable {
             )
         }
         if let policy = found.cleanupPolicy, policy != "delete" {
-            list.append("\(found.name) is cleaned up by '\(policy)', must be 'delete': " + alter("cleanup.policy=delete"))
+            list.append(
+                "\(found.name) is cleaned up by '\(policy)', must be 'delete': " + alter("cleanup.policy=delete")
+            )
         }
         if found.allowsUncleanLeader == true {
             list.append(
@@ -113,7 +115,7 @@ struct TopicSetUp {
     let plan: TopicPlan
     let isDevelopmentBroker: Bool
 
-    /// - Parameter isDryRun: looks only.
+    /// A dry run only looks.
     func run(isDryRun: Bool) throws -> Outcome {
         var outcome = Outcome()
         var descriptions: [(topic: Topic, description: KafkaTopicDescription)] = []

@@ -10,7 +10,7 @@ struct TextStyle: Hashable, Sendable {
         self.isColoured = isColoured
     }
 
-    /// - Parameter isTerminal: what `isatty` says of the stream.
+    /// `isTerminal` is what `isatty` says of the stream.
     init(environment: [String: String], isTerminal: Bool) {
         let forbidden = environment["NO_COLOR"].map { !$0.isEmpty } ?? false
         isColoured = isTerminal && !forbidden && environment["TERM"] != "dumb"

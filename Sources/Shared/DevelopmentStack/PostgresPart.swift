@@ -29,7 +29,7 @@ public final class PostgresPart: StackPart {
     private let limit: Double
     private var progress = Progress()
 
-    /// - Parameter limit: seconds that recovery after a crash may take.
+    /// The limit is how many seconds a start may take, recovery after a crash included.
     public init(cluster: PostgresCluster, stage: Int, limit: Double = 120) {
         self.cluster = cluster
         self.stage = stage

@@ -58,8 +58,8 @@ public final class Supervisor {
 
     /// Starts parts at once, and returns when all of them are ready.
     ///
-    /// - Parameter pause: waits a few hundredths of a second between two looks, and throws to give up (a signal came).
-    /// - Throws: what `pause` throws, or a `StackFailure` where a part ended before it was ready.
+    /// `pause` waits a few hundredths of a second between two looks, and throws to give up (a signal came). Throws what
+    /// `pause` throws, or a `StackFailure` where a part ended before it was ready.
     public func start(_ parts: [any StackPart], pause: () throws -> Void) throws {
         let first = entries.count
         for part in parts {
@@ -132,11 +132,13 @@ public final class Supervisor {
             let how = entries[index].lastEnd
             report(.crashed(part: part.name, how: how, restartIn: delay, logPath: part.logPath))
         case .giveUp:
-            failure = failure ?? entries[index].startFailure ?? StackFailure(
-                .notReady,
-                "\(part.name) \(entries[index].lastEnd) before it was ready" + lastLine(of: part.logPath),
-                next: "Its log says why: \(part.logPath)"
-            )
+            failure =
+                failure ?? entries[index].startFailure
+                ?? StackFailure(
+                    .notReady,
+                    "\(part.name) \(entries[index].lastEnd) before it was ready" + lastLine(of: part.logPath),
+                    next: "Its log says why: \(part.logPath)"
+                )
         case .terminate:
             report(.stopping(part: part.name))
             part.terminate()
