@@ -22,7 +22,7 @@ struct Main {
             let level = LogLevel(name: configuration.process.logLevel.rawValue) ?? .info
             exit(AggregatorServer.run(configuration, log: Log(service: "aggregator-worker", level: level)))
         } catch {
-            fputs("\(error)\n", stderr)
+            StandardError.print("\(error)")
             exit(ExitCode.configuration)
         }
     }
