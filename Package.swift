@@ -123,10 +123,10 @@ let unitTests: [Target] = [
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
-        ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]
+        ["Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones"]
     ),
     tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
-    tests("Daybook", ["Configuration", "Daybook", "Domain"]),
+    tests("Daybook", ["Configuration", "Daybook", "DevelopmentStack", "Domain"]),
 ]
 
 /// Tests that need servers: the edges against real systems, then the built binaries.

@@ -24,7 +24,7 @@ import Testing
         try #require(connected == 0)
         let text = "\(request) HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
         _ = Array(text.utf8).withUnsafeBytes {
-            send(socketDescriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL.rawValue))
+            send(socketDescriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
         }
         var answer: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 65_536)

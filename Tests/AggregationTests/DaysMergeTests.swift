@@ -73,7 +73,10 @@ import Testing
         let first = DaysMerge.merge([record(minute: 0, [(0, [.steps: 100])])], into: snapshot())
         var days: [UserDay: [SourceRow]] = [:]
         for write in first.writes.sourceRows { days[write.key] = [write.row] }
-        let second = DaysMerge.merge([record(minute: 1, from: .garmin, [(0, [.steps: 90])])], into: snapshot(days: days))
+        let second = DaysMerge.merge(
+            [record(minute: 1, from: .garmin, [(0, [.steps: 90])])],
+            into: snapshot(days: days)
+        )
         #expect(second.writes.sourceRows.count == 1 && second.writes.canonicalDays.isEmpty)
     }
 
@@ -97,7 +100,8 @@ import Testing
         var generator = SystemRandomNumberGenerator()
         let records = (0..<12).map { minute in
             record(
-                minute: minute % 5, from: [.appleHealth, .garmin][minute % 2],
+                minute: minute % 5,
+                from: [.appleHealth, .garmin][minute % 2],
                 [(minute % 3, [.steps: Int32(minute * 10), .water: 5])]
             )
         }
