@@ -20,7 +20,7 @@ public final class KafkaAdmin: Sendable {
         self.log = log
     }
 
-    /// Makes those topics that don't exist yet; one that exists is left as it is.
+    /// Makes those topics that don't exist yet, and waits until they can be used; one that exists is left as it is.
     ///
     /// - Returns: the names of the topics that were made.
     @discardableResult
@@ -29,6 +29,7 @@ public final class KafkaAdmin: Sendable {
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> [String] {
         if topics.isEmpty { return [] }
+        let deadline = Deadline(milliseconds: timeoutMilliseconds)
         var requests: [OpaquePointer?] = []
         defer { for request in requests { rd_kafka_NewTopic_destroy(request) } }
         let errorText = ErrorText()
@@ -64,6 +65,10 @@ public final class KafkaAdmin: Sendable {
             let text = rd_kafka_topic_result_error_string(result).map { String(cString: $0) } ?? ""
             try KafkaError.check(code, "\(name): \(text)")
             made.append(name)
+        }
+        // The answer comes before every broker knows the topic and leads its partitions.
+        for name in made {
+            try client.awaitLeaders(ofTopic: name, deadline: deadline)
         }
         return made
     }
@@ -159,6 +164,19 @@ extension ClientHandle {
             settings[String(cString: key)] = String(cString: value)
         }
         return settings
+    }
+
+    func awaitLeaders(ofTopic name: String, deadline: Deadline) throws(KafkaError) {
+        guard let topic = rd_kafka_topic_new(pointer, name, nil) else { throw KafkaError(rd_kafka_last_error(), name) }
+        defer { rd_kafka_topic_destroy(topic) }
+        try retrying(until: deadline) { () throws(KafkaError) in
+            let isReady = try metadata(of: topic, timeoutMilliseconds: max(1, deadline.remaining)) { metadata in
+                guard metadata.topic_cnt > 0, let topic = metadata.topics?.pointee else { return false }
+                let partitions = UnsafeBufferPointer(start: topic.partitions, count: Int(topic.partition_cnt))
+                return topic.err == RD_KAFKA_RESP_ERR_NO_ERROR && partitions.allSatisfy { $0.leader >= 0 }
+            }
+            if !isReady { throw KafkaError(RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, name) }
+        }
     }
 
     private func isMock(timeoutMilliseconds: Int32) throws(KafkaError) -> Bool {
