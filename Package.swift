@@ -62,9 +62,15 @@ let foundations: [Target] = [
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
-    shared("Storage", ["Domain", "Postgres"]),
+    .target(
+        name: "Storage",
+        dependencies: ["Domain", "Postgres"],
+        path: "Sources/Shared/Storage",
+        resources: [.embedInCode("Migrations")]
+    ),
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
-    shared("DevelopmentStack", ["Kafka", "ServiceRuntime"]),
+    shared("AdminServer", ["HTTPServer", "JSON", "Observability", "ServiceRuntime"]),
+    shared("DevelopmentStack", ["Kafka", "Postgres", "ServiceRuntime"]),
     shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
 ]
 
@@ -72,7 +78,7 @@ let ingest = service(
     "IngestService",
     executable: "ingest-service",
     [
-        "Authentication", "Configuration", "Domain", "HTTPServer", "JSON", "Kafka", "MessageContract",
+        "AdminServer", "Authentication", "Configuration", "Domain", "HTTPServer", "JSON", "Kafka", "MessageContract",
         "Observability", "ServiceRuntime", "TimeZones",
     ]
 )
@@ -81,7 +87,7 @@ let aggregator = service(
     "AggregatorWorker",
     executable: "aggregator-worker",
     [
-        "Aggregation", "Configuration", "Domain", "HTTPServer", "Kafka", "MessageContract", "Observability",
+        "AdminServer", "Aggregation", "Configuration", "Domain", "JSON", "Kafka", "MessageContract", "Observability",
         "Postgres", "ServiceRuntime", "Storage",
     ]
 )
@@ -103,7 +109,7 @@ let operatorTool: [Target] = [
 let unitTests: [Target] = [
     tests("Domain", ["Domain"]),
     tests("JSON", ["JSON"]),
-    tests("MessageContract", ["Domain", "MessageContract"]),
+    tests("MessageContract", ["Domain", "JSON", "MessageContract"]),
     tests("Configuration", ["Configuration"]),
     tests("Observability", ["Observability"]),
     tests("ServiceRuntime", ["Observability", "ServiceRuntime"]),
@@ -112,14 +118,15 @@ let unitTests: [Target] = [
     tests("Kafka", ["Kafka"]),
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
-    tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
+    tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "Storage"]),
+    tests("AdminServer", ["AdminServer", "Observability", "ServiceRuntime"]),
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
-        ["Authentication", "Domain", "HTTPServer", "IngestService", "MessageContract", "TimeZones"]
+        ["Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones"]
     ),
-    tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
-    tests("Daybook", ["Configuration", "Daybook", "Domain"]),
+    tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
+    tests("Daybook", ["Configuration", "Daybook", "DevelopmentStack", "Domain"]),
 ]
 
 /// Tests that need servers: the edges against real systems, then the built binaries.

@@ -39,7 +39,8 @@ extension Instant: CustomStringConvertible {
     /// Appends what `description` shows, as ASCII.
     public func append(to bytes: inout [UInt8]) {
         let seconds = microseconds.flooredQuotient(1_000_000)
-        let fraction = microseconds - seconds * 1_000_000
+        // Wrapping: the floor of the smallest instants is below what fits, the difference is not.
+        let fraction = microseconds &- seconds &* 1_000_000
         let day = seconds.flooredQuotient(86_400)
         let secondOfDay = Int(seconds - day * 86_400)
         let (year, month, dayOfMonth) = CalendarDay(daysSinceEpoch: Int32(clamping: day)).civil

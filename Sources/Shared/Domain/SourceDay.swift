@@ -30,11 +30,17 @@ public struct SourceDay: Sendable {
     /// What applying a reading did, by metric.
     public struct Outcome: Hashable, Sendable {
         /// Metrics whose stored value or `closed` bit changed.
-        public var changed: MetricSet = []
+        public var changed: MetricSet
         /// Metrics that kept their value and took the newer version.
-        public var confirmed: MetricSet = []
+        public var confirmed: MetricSet
         /// Metrics for which the stored reading was newer (or the same).
-        public var older: MetricSet = []
+        public var older: MetricSet
+
+        public init(changed: MetricSet = [], confirmed: MetricSet = [], older: MetricSet = []) {
+            self.changed = changed
+            self.confirmed = confirmed
+            self.older = older
+        }
     }
 
     /// The larger version wins, metric by metric; of equal versions the larger value, then the closed one.

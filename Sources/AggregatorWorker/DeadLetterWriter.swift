@@ -1,0 +1,112 @@
+internal import Kafka
+internal import MessageContract
+internal import Observability
+internal import ServiceRuntime
+
+/// Sends poison records to the dead-letter topic as they were, with where they came from and why. Never with a value
+/// in a header (D11). Belongs to one thread.
+final class DeadLetterWriter {
+    struct Letter {
+        let record: KafkaRecord
+        /// A `PoisonReason` code, or one of the worker's own.
+        let reason: String
+    }
+
+    /// A batch whose dead letters are not acknowledged within this time is given up and tried again.
+    static let limitMilliseconds: Int32 = 5000
+
+    private let properties: KafkaProperties.List
+    private let topic: String
+    private let build: String
+    private let log: Log
+    private var producer: KafkaProducer?
+
+    init(properties: KafkaProperties.List, topic: String, build: String, log: Log) {
+        self.properties = properties
+        self.topic = topic
+        self.build = build
+        self.log = log
+    }
+
+    /// Blocks until every letter is acknowledged, or the limit. True only if all are.
+    func write(_ letters: [Letter], clusterID: String) -> Bool {
+        guard !letters.isEmpty else { return true }
+        do {
+            let producer = try open()
+            for (index, letter) in letters.enumerated() {
+                try send(letter, clusterID: clusterID, tag: UInt64(index), over: producer)
+            }
+            var acknowledged = 0
+            var failure: KafkaError?
+            let left = producer.flush(timeoutMilliseconds: Self.limitMilliseconds) { report in
+                if let error = report.error { failure = error } else { acknowledged += 1 }
+            }
+            if let failure { throw failure }
+            if left == 0 && acknowledged == letters.count { return true }
+            log.warning("dead letters were not acknowledged in time; the batch will be tried again")
+        } catch {
+            log.warning(
+                "dead letters were not acknowledged; the batch will be tried again",
+                [.error: .text((error as? KafkaError)?.message ?? "unexpected")]
+            )
+        }
+        // Late reports of this attempt would be taken for those of the next one.
+        close()
+        return false
+    }
+
+    func close() {
+        producer?.close(timeoutMilliseconds: 0) { _ in }
+        producer = nil
+    }
+
+    private func open() throws(KafkaError) -> KafkaProducer {
+        if let producer { return producer }
+        let log = log
+        let made = try KafkaProducer(properties: properties, topics: [topic]) { line in
+            log.debug("kafka", [.reason: .text(line.text)])
+        }
+        producer = made
+        return made
+    }
+
+    private func send(
+        _ letter: Letter,
+        clusterID: String,
+        tag: UInt64,
+        over producer: KafkaProducer
+    ) throws {
+        let record = letter.record
+        let before = record.header(named: DeadLetterHeaders.attempt)
+        let attempt = before.flatMap { Int(String(decoding: $0, as: UTF8.self)) } ?? 0
+        try record.withKey { key in
+            try record.withValue { value in
+                try producer.produce(topicIndex: 0, key: key, value: value, tag: tag) { headers in
+                    record.forEachHeader { name, value in
+                        if !Self.isOurs(name) { headers.add(nameBytes: name, value) }
+                    }
+                    headers.add(DeadLetterHeaders.topic, record.topic)
+                    headers.add(DeadLetterHeaders.partition, String(record.partition))
+                    headers.add(DeadLetterHeaders.offset, String(record.offset))
+                    headers.add(DeadLetterHeaders.timestamp, String(record.timestampMilliseconds))
+                    headers.add(DeadLetterHeaders.clusterID, clusterID)
+                    headers.add(DeadLetterHeaders.reason, letter.reason)
+                    headers.add(DeadLetterHeaders.build, build)
+                    headers.add(DeadLetterHeaders.attempt, String(min(max(attempt, 0), 1_000_000) + 1))
+                }
+            }
+        }
+    }
+
+    private static let ours: [StaticString] = [
+        DeadLetterHeaders.topic, DeadLetterHeaders.partition, DeadLetterHeaders.offset, DeadLetterHeaders.timestamp,
+        DeadLetterHeaders.clusterID, DeadLetterHeaders.reason, DeadLetterHeaders.build, DeadLetterHeaders.attempt,
+    ]
+
+    private static func isOurs(_ name: UnsafeRawBufferPointer) -> Bool {
+        ours.contains { known in
+            known.utf8CodeUnitCount == name.count
+                && UnsafeRawBufferPointer(start: known.utf8Start, count: name.count).elementsEqual(name)
+        }
+    }
+}

@@ -1,0 +1,79 @@
+internal import Domain
+internal import JSON
+internal import Kafka
+internal import MessageContract
+
+/// What a record of the days topics turned out to be.
+enum RecordContent {
+    case days(DecodedDays)
+    case heartbeat(DecodedHeartbeat)
+    case poison(PoisonReason)
+
+    var receivedAt: Int64 {
+        switch self {
+        case .days(let days): days.receivedAt.microseconds
+        case .heartbeat(let heartbeat): heartbeat.receivedAt.microseconds
+        case .poison: 0
+        }
+    }
+
+    /// How much work it makes in a batch; a record always makes some.
+    var dayCount: Int {
+        if case .days(let days) = self { return max(1, days.readings.count) }
+        return 1
+    }
+
+    /// Whether the brake counts it.
+    var isCounted: Bool {
+        if case .heartbeat = self { return false }
+        return true
+    }
+}
+
+/// A record on its way into a batch, kept whole so that it can become a dead letter.
+struct PendingRecord {
+    let record: KafkaRecord
+    var content: RecordContent
+}
+
+/// Reads records by their schema. Belongs to one thread.
+struct RecordReader {
+    private let days: DaysRecordDecoder
+    private let parser: JSONParser
+    /// Off where the broker's times are made up.
+    private let believesAppendTimes: Bool
+
+    init(believesAppendTimes: Bool) throws {
+        days = try DaysRecordDecoder()
+        parser = try JSONParser(maximumDepth: 4)
+        self.believesAppendTimes = believesAppendTimes
+    }
+
+    func read(_ record: KafkaRecord) -> PendingRecord {
+        let appended = believesAppendTimes && record.timestampType == .appended
+        let (microseconds, overflow) = record.timestampMilliseconds.multipliedReportingOverflow(by: 1000)
+        let appendTime = appended && !overflow ? Instant(microseconds: microseconds) : nil
+        let content: RecordContent = record.withKey { key in
+            record.withValue { value in
+                var headers = RecordHeaders()
+                record.forEachHeader { name, value in headers.note(name: name, value: value) }
+                if let schema = headers.schema, Schema(id: schema) == .heartbeat1 {
+                    switch DecodedHeartbeat.decode(
+                        value: value,
+                        headers: headers,
+                        appendTime: appendTime,
+                        parser: parser
+                    ) {
+                    case .success(let heartbeat): return .heartbeat(heartbeat)
+                    case .failure(let reason): return .poison(reason)
+                    }
+                }
+                switch days.decode(key: key, value: value, headers: headers, appendTime: appendTime) {
+                case .success(let decoded): return .days(decoded)
+                case .failure(let reason): return .poison(reason)
+                }
+            }
+        }
+        return PendingRecord(record: record, content: content)
+    }
+}

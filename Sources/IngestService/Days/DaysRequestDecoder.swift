@@ -1,0 +1,244 @@
+import Domain
+public import JSON
+import MessageContract
+public import TimeZones
+
+/// Reads and checks bodies of `POST /v1/days`. One decoder belongs to one thread.
+public final class DaysRequestDecoder {
+    private let parser: JSONParser
+    private let zones: ZoneTable
+    private var keys = MetricKeys()
+    private let bounds = MetricBounds.all()
+    /// For each date that is taken, from the oldest on, where it stands in the request's result, plus one.
+    private var places: [Int16]
+
+    /// - Throws: `outOfMemory`.
+    public init(zones: ZoneTable) throws(JSONError) {
+        self.zones = zones
+        parser = try JSONParser(maximumDepth: 8)
+        places = Array(repeating: 0, count: DaysRules.oldestDays + 2)
+    }
+
+    /// Reads a body behind which `JSONParser.padding` more bytes may be read. Single bad days are in the result; what
+    /// is wrong with the request as a whole is thrown.
+    public func decode(padded body: UnsafeRawBufferPointer, _ context: DaysContext) throws(RequestProblem)
+        -> DaysRequest
+    {
+        let root: JSONValue
+        do {
+            root = try parser.parse(padded: body)
+        } catch {
+            throw .badJSON(error)
+        }
+        guard let object = root.object else { throw .badShape("", "The body must be an object.") }
+        let fields = try RequestFields(object)
+        let source = try fields.readSource()
+        let origin = try fields.readOrigin(of: source)
+        let observedAt = try fields.readObservedAt().map { min($0, context.receivedAt) }
+        let keepsZeros = try fields.readKeepsZeros()
+        let (zone, offset) = try resolveZone(fields, context)
+        let effective = Version.effectiveInstant(observedAt: observedAt, receivedAt: context.receivedAt)
+        let effectiveOffset = zones.offset(zone, at: effective) ?? offset
+        guard var days = fields.days?.array else { throw .badShape("days", "This must be an array of days.") }
+        let count = days.count(upTo: DaysRules.mostDays + 1)
+        guard count > 0 else { throw .badField("days", "no_days", "Send at least one day.") }
+        guard count <= DaysRules.mostDays else {
+            throw .badField("days", "too_many_days", "Send at most 400 days in one request.")
+        }
+        var request = DaysRequest(
+            source: source,
+            origin: origin,
+            observedAt: observedAt,
+            timeZone: zone,
+            today: context.receivedAt.day(secondsFromUTC: offset),
+            localDate: effective.day(secondsFromUTC: effectiveOffset),
+            days: [],
+            skipped: [],
+            errors: [],
+            hasGoodDate: false,
+            badDays: 0,
+            dayCount: count
+        )
+        request.days.reserveCapacity(count)
+        var indexes: [Int] = []
+        indexes.reserveCapacity(count)
+        var index = 0
+        while let day = days.next() {
+            readDay(day, index, keepsZeros, &request, &indexes)
+            index += 1
+        }
+        for day in request.days { places[place(of: day.date, today: request.today)] = 0 }
+        return request
+    }
+
+    private func place(of date: CalendarDay, today: CalendarDay) -> Int {
+        date.days(since: today) + DaysRules.oldestDays
+    }
+
+    /// Reads one day into the request; `indexes` holds where in the body each stored day stood.
+    private func readDay(
+        _ value: JSONValue,
+        _ index: Int,
+        _ keepsZeros: Bool,
+        _ request: inout DaysRequest,
+        _ indexes: inout [Int]
+    ) {
+        guard let members = value.object else {
+            request.badDays += 1
+            request.note(index, "", "not_an_object", "A day must be an object with a date.", isFirst: true)
+            return
+        }
+        let read = readMembers(members, index, keepsZeros, &request)
+        guard let date = read.date, !read.isBad else {
+            request.badDays += 1
+            return
+        }
+        let ahead = date.days(since: request.today)
+        guard ahead <= 1, ahead >= -DaysRules.oldestDays else {
+            // Its zeros are beside the point.
+            request.skipped.removeLast(read.zeros)
+            request.skip(index, date, ahead > 1 ? .tooFarAhead : .tooOld)
+            return
+        }
+        request.hasGoodDate = true
+        for position in request.skipped.indices.suffix(read.zeros) { request.skipped[position].date = date }
+        guard !read.values.isEmpty else {
+            if read.zeros == 0 { request.skip(index, date, .empty) }
+            return
+        }
+        let place = place(of: date, today: request.today)
+        let taken = Int(places[place])
+        if taken > 0 {
+            request.skip(indexes[taken - 1], date, .duplicateDate)
+            request.days[taken - 1].values = read.values
+            indexes[taken - 1] = index
+        } else {
+            request.days.append(DaysRecord.Day(date: date, values: read.values))
+            indexes.append(index)
+            places[place] = Int16(request.days.count)
+        }
+    }
+
+    private struct ReadDay {
+        var date: CalendarDay?
+        var values = MetricValues()
+        /// How many zeros were skipped; they stand at the end of the request's list, still without their date.
+        var zeros = 0
+        var isBad = false
+    }
+
+    private func readMembers(
+        _ members: JSONObject,
+        _ index: Int,
+        _ keepsZeros: Bool,
+        _ request: inout DaysRequest
+    ) -> ReadDay {
+        var members = members
+        var day = ReadDay()
+        var seen: MetricSet = []
+        var hasDate = false
+        var place = 0
+        func bad(_ field: StaticString, _ code: StaticString, _ message: StaticString) {
+            request.note(index, field, code, message, isFirst: !day.isBad)
+            day.isBad = true
+        }
+        while let (key, value) = members.next() {
+            if key.count == 4, key.equals("date") {
+                guard !hasDate else {
+                    bad("date", "duplicate_key", "Send this field once.")
+                    continue
+                }
+                hasDate = true
+                day.date = value.text.flatMap { CalendarDay(ascii: $0.span) }
+                if day.date == nil { bad("date", "bad_date", "Send a day of the calendar as YYYY-MM-DD.") }
+                continue
+            }
+            let known = keys.metric(for: key, at: place)
+            place += 1
+            guard let metric = known else { continue }
+            guard !seen.has(metric) else {
+                bad(MetricLedger[metric].name, "duplicate_key", "Send this field once.")
+                continue
+            }
+            seen.insert(metric)
+            guard !value.isNull else { continue }
+            let limits = bounds[metric.index]
+            switch MetricNumber.read(value, bounds: limits) {
+            case .tenths(0) where limits.zeroIsNeverRead || !keepsZeros:
+                request.skipped.append(.init(index: index, date: request.today, metric: metric, reason: .zero))
+                day.zeros += 1
+            case .tenths(let tenths): day.values[metric] = tenths
+            case .failure(let failure): bad(MetricLedger[metric].name, failure.code, failure.message)
+            }
+        }
+        if !hasDate { bad("date", "missing_date", "Send the day's date as YYYY-MM-DD.") }
+        if day.isBad {
+            request.skipped.removeLast(day.zeros)
+            day.zeros = 0
+        }
+        return day
+    }
+
+    /// The payload's zone must be one; claim and header are used if they are.
+    private func resolveZone(
+        _ fields: RequestFields,
+        _ context: DaysContext
+    ) throws(RequestProblem) -> (name: String, offset: Int) {
+        if let text = try fields.readTimeZone() {
+            guard let offset = zones.offset(text.span, at: context.receivedAt) else {
+                throw .badField("time_zone", "unknown_time_zone", "Send a zone of the IANA database, or leave it out.")
+            }
+            return (String(decoding: text, as: UTF8.self), offset)
+        }
+        if let claimed = context.claimedZone, let offset = zones.offset(claimed, at: context.receivedAt) {
+            return (claimed, offset)
+        }
+        if let header = context.headerZone {
+            let text = UnsafeBufferPointer(
+                start: header.baseAddress?.assumingMemoryBound(to: UInt8.self),
+                count: header.count
+            )
+            if let offset = zones.offset(text.span, at: context.receivedAt) {
+                return (String(decoding: text, as: UTF8.self), offset)
+            }
+        }
+        return (context.fallbackZone, zones.offset(context.fallbackZone, at: context.receivedAt) ?? 0)
+    }
+}
+
+extension MetricNumber.Failure {
+    fileprivate var code: StaticString {
+        switch self {
+        case .notANumber: "not_a_number"
+        case .notWhole: "not_whole"
+        case .outOfRange: "out_of_range"
+        }
+    }
+
+    fileprivate var message: StaticString {
+        switch self {
+        case .notANumber: "Send a number."
+        case .notWhole: "Send a whole number."
+        case .outOfRange: "Send a number inside the range that the interface's description gives."
+        }
+    }
+}
+
+extension DaysRequest {
+    fileprivate mutating func skip(_ index: Int, _ date: CalendarDay, _ reason: Skipped.Reason) {
+        skipped.append(Skipped(index: index, date: date, metric: nil, reason: reason))
+    }
+
+    /// Every bad day is listed with its first error; once the list is long, with that one alone.
+    fileprivate mutating func note(
+        _ index: Int,
+        _ field: StaticString,
+        _ code: StaticString,
+        _ message: StaticString,
+        isFirst: Bool
+    ) {
+        guard isFirst || errors.count < DaysRules.mostListedErrors else { return }
+        let path = field.utf8CodeUnitCount == 0 ? "days[\(index)]" : "days[\(index)].\(field)"
+        errors.append(FieldError(index: index, field: path, code: code, message: message))
+    }
+}

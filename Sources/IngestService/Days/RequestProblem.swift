@@ -1,0 +1,144 @@
+import JSON
+
+/// Something wrong with one field of a request: the field's path and the rule, never the value.
+public struct FieldError: Hashable, Sendable {
+    /// The day it is about; nil for the request's own fields.
+    public var index: Int?
+    public var field: String
+    public var code: StaticCode
+    public var message: StaticCode
+
+    init(index: Int? = nil, field: String, code: StaticString, message: StaticString) {
+        self.index = index
+        self.field = field
+        self.code = StaticCode(code)
+        self.message = StaticCode(message)
+    }
+}
+
+/// A text of ours, known when the program is built: what comes from outside can't get into it.
+public struct StaticCode: Hashable, Sendable, CustomStringConvertible {
+    let text: StaticString
+
+    init(_ text: StaticString) {
+        self.text = text
+    }
+
+    public var description: String { text.description }
+
+    public static func == (left: StaticCode, right: StaticCode) -> Bool { left.description == right.description }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(description) }
+}
+
+/// An answer other than success: what RFC 9457 wants to know of it.
+public struct RequestProblem: Error, Hashable, Sendable {
+    public var status: Int
+    public var code: String
+    public var title: String
+    public var detail: String
+    public var errors: [FieldError] = []
+    /// Seconds to wait before the request is sent again; nil where that would not help.
+    public var retryAfter: Int?
+
+    /// The further members of the problem's JSON, `"errors":[…]`; empty without errors.
+    public var members: [UInt8] {
+        guard !errors.isEmpty else { return [] }
+        var writer = JSONWriter(reserving: 32 + errors.count * 128)
+        writer.key("errors")
+        write(errors, into: &writer)
+        return writer.bytes
+    }
+}
+
+func write(_ errors: [FieldError], into writer: inout JSONWriter) {
+    writer.beginArray()
+    for error in errors {
+        writer.beginObject()
+        if let index = error.index {
+            writer.key("index")
+            writer.integer(index)
+        }
+        writer.key("field")
+        writer.string(error.field)
+        writer.key("code")
+        writer.string(error.code.text)
+        writer.key("message")
+        writer.string(error.message.text)
+        writer.endObject()
+    }
+    writer.endArray()
+}
+
+extension RequestProblem {
+    static func badJSON(_ error: JSONError) -> RequestProblem {
+        RequestProblem(
+            status: 400,
+            code: error.code.rawValue,
+            title: "The body can't be read",
+            detail: error.description
+        )
+    }
+
+    static func badShape(_ field: String, _ message: StaticString) -> RequestProblem {
+        RequestProblem(
+            status: 400,
+            code: "bad_shape",
+            title: "The body has another shape",
+            detail: "Send an object with source and days as the interface's description shows.",
+            errors: [FieldError(field: field, code: "bad_shape", message: message)]
+        )
+    }
+
+    static func badField(_ field: String, _ code: StaticString, _ message: StaticString) -> RequestProblem {
+        invalid([FieldError(field: field, code: code, message: message)])
+    }
+
+    static func invalid(_ errors: [FieldError]) -> RequestProblem {
+        RequestProblem(
+            status: 422,
+            code: "invalid",
+            title: "The data break a rule",
+            detail: "Correct the fields that errors lists; nothing of this request was stored.",
+            errors: errors
+        )
+    }
+
+    static let forbiddenSource = RequestProblem(
+        status: 403,
+        code: "forbidden",
+        title: "This token may not write this source",
+        detail: "Users write sources of their device and hand-typed ones; cloud sources need a connector's token."
+    )
+
+    static let tooLarge = RequestProblem(
+        status: 413,
+        code: "record_too_large",
+        title: "The request is too large for a record",
+        detail: "Split the days over several requests."
+    )
+
+    static let notConfirmed = RequestProblem(
+        status: 503,
+        code: "not_confirmed",
+        title: "Not confirmed, safe to send again",
+        detail: "Kafka did not confirm in time. Send the same request again after the time that Retry-After gives.",
+        retryAfter: 5
+    )
+
+    static let queueFull = RequestProblem(
+        status: 503,
+        code: "queue_full",
+        title: "Not accepted, safe to send again",
+        detail: "Too much is waiting for Kafka. Send the same request again after the time that Retry-After gives.",
+        retryAfter: 2
+    )
+
+    static let notReady = RequestProblem(
+        status: 503,
+        code: "not_ready",
+        title: "Not ready, safe to send again",
+        detail: "The service is starting, stopping or without Kafka. Send again after the time that Retry-After gives.",
+        retryAfter: 5
+    )
+}

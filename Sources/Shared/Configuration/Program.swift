@@ -1,0 +1,6 @@
+/// The programs that read settings.
+public enum Program: String, CaseIterable, Sendable {
+    case ingest = "ingest-service"
+    case aggregator = "aggregator-worker"
+    case tool = "daybook"
+}

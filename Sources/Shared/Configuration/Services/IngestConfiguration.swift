@@ -1,0 +1,62 @@
+/// Everything that the ingest service can be told.
+public struct IngestConfiguration: Sendable {
+    public struct HTTP: Sendable {
+        public let address: SocketAddress
+        public let loops: Int
+        public let requestDeadlineMilliseconds: Int
+        public let arrivalDeadlineMilliseconds: Int
+        public let idleTimeoutMilliseconds: Int
+        public let maxConnections: Int
+        public let maxHeaderBytes: Int
+        public let maxBodyBytes: Int
+        public let maxDecompressedBytes: Int
+
+        init(_ reader: inout ConfigurationReader) {
+            address = reader.read(Settings.Ingest.address)
+            loops = reader.read(Settings.Ingest.loops)
+            requestDeadlineMilliseconds = reader.read(Settings.Ingest.requestDeadline)
+            arrivalDeadlineMilliseconds = reader.read(Settings.Ingest.arrivalDeadline)
+            idleTimeoutMilliseconds = reader.read(Settings.Ingest.idleTimeout)
+            maxConnections = reader.read(Settings.Ingest.maxConnections)
+            maxHeaderBytes = reader.read(Settings.Ingest.maxHeaderBytes)
+            maxBodyBytes = reader.read(Settings.Ingest.maxBodyBytes)
+            maxDecompressedBytes = reader.read(Settings.Ingest.maxDecompressedBytes)
+            reader.require(
+                maxDecompressedBytes >= maxBodyBytes,
+                Settings.Ingest.maxDecompressedBytes.key,
+                "must not be less than \(Settings.Ingest.maxBodyBytes.key)"
+            )
+        }
+    }
+
+    public let process: ProcessConfiguration
+    public let http: HTTP
+    public let tokens: TokenConfiguration
+    public let kafka: KafkaConfiguration
+    /// An IANA name; whether this machine knows the zone is for the service to find out.
+    public let fallbackZone: String
+    public let heartbeatIntervalMilliseconds: Int
+    public let clockToleranceMilliseconds: Int
+
+    public init(_ reader: inout ConfigurationReader) {
+        process = ProcessConfiguration(&reader)
+        http = HTTP(&reader)
+        tokens = TokenConfiguration(&reader)
+        kafka = KafkaConfiguration(&reader)
+        fallbackZone = reader.read(Settings.Ingest.fallbackZone)
+        heartbeatIntervalMilliseconds = reader.read(Settings.Ingest.heartbeatInterval)
+        clockToleranceMilliseconds = reader.read(Settings.Kafka.clockTolerance)
+    }
+
+    /// Reads all of it.
+    ///
+    /// - Throws: `ConfigurationErrors` with everything that is wrong.
+    public static func read(
+        environment: [String: String] = Environment.current()
+    ) throws(ConfigurationErrors) -> IngestConfiguration {
+        var reader = ConfigurationReader(program: .ingest, environment: environment)
+        let configuration = IngestConfiguration(&reader)
+        try reader.finish()
+        return configuration
+    }
+}

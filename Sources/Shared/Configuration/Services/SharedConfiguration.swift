@@ -1,0 +1,76 @@
+/// How a process listens for its operators, logs and ends.
+public struct ProcessConfiguration: Sendable {
+    public let adminAddress: SocketAddress
+    public let logLevel: LogVerbosity
+    /// A part of the grace period; 0 for programs that have none.
+    public let drainDelayMilliseconds: Int
+    public let gracePeriodMilliseconds: Int
+
+    public init(_ reader: inout ConfigurationReader) {
+        adminAddress = reader.read(Settings.Process.adminAddress)
+        logLevel = reader.read(Settings.Process.logLevel)
+        drainDelayMilliseconds = reader.read(Settings.Process.drainDelay)
+        gracePeriodMilliseconds = reader.read(Settings.Process.gracePeriod)
+        reader.require(
+            drainDelayMilliseconds < gracePeriodMilliseconds,
+            Settings.Process.drainDelay.key,
+            "must be shorter than \(Settings.Process.gracePeriod.key), of which it is a part"
+        )
+    }
+}
+
+/// How to reach Kafka, and what its topics are called.
+public struct KafkaConfiguration: Sendable {
+    /// `host:port`, separated by commas.
+    public let brokers: String
+    /// Handed on to librdkafka, after ours.
+    public let properties: [KafkaProperty]
+    public let topicPrefix: String
+    public let allowsWeakTopics: Bool
+    /// Append times are made up, and the log is gone after a restart.
+    public let isDevelopmentBroker: Bool
+
+    public init(_ reader: inout ConfigurationReader) {
+        brokers = reader.read(Settings.Kafka.brokers)
+        properties = reader.readKafkaProperties()
+        topicPrefix = reader.read(Settings.Kafka.topicPrefix)
+        allowsWeakTopics = reader.read(Settings.Kafka.allowWeakTopics)
+        isDevelopmentBroker = reader.read(Settings.Kafka.developmentBroker)
+    }
+}
+
+/// How to reach PostgreSQL, and how long it may take. All times are milliseconds.
+public struct DatabaseConfiguration: Sendable {
+    public let url: Secret
+    public let connectTimeoutMilliseconds: Int
+    public let statementTimeoutMilliseconds: Int
+    public let lockTimeoutMilliseconds: Int
+    public let idleTransactionTimeoutMilliseconds: Int
+    public let tcpUserTimeoutMilliseconds: Int
+
+    public init(_ reader: inout ConfigurationReader) {
+        url = reader.read(Settings.Database.url)
+        connectTimeoutMilliseconds = reader.read(Settings.Database.connectTimeout)
+        statementTimeoutMilliseconds = reader.read(Settings.Database.statementTimeout)
+        lockTimeoutMilliseconds = reader.read(Settings.Database.lockTimeout)
+        idleTransactionTimeoutMilliseconds = reader.read(Settings.Database.idleTransactionTimeout)
+        tcpUserTimeoutMilliseconds = reader.read(Settings.Database.tcpUserTimeout)
+    }
+}
+
+/// How tokens are checked.
+public struct TokenConfiguration: Sendable {
+    public let secret: Secret
+    /// Nil: any issuer.
+    public let issuer: String?
+    /// Nil: any audience.
+    public let audience: String?
+    public let leewaySeconds: Int
+
+    public init(_ reader: inout ConfigurationReader) {
+        secret = reader.read(Settings.Tokens.secret)
+        issuer = reader.readOptional(Settings.Tokens.issuer)
+        audience = reader.readOptional(Settings.Tokens.audience)
+        leewaySeconds = reader.read(Settings.Tokens.leeway)
+    }
+}

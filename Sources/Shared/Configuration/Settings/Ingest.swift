@@ -1,0 +1,122 @@
+extension Settings {
+    public enum Ingest {
+        public static let address = Setting(
+            "DAYBOOK_INGEST_ADDRESS",
+            .address,
+            .defaults(to: "127.0.0.1:8080"),
+            for: [.ingest],
+            "Where the public HTTP interface listens."
+        )
+        public static let loops = Setting(
+            "DAYBOOK_INGEST_LOOPS",
+            .integer(1...64),
+            .defaults(to: "1"),
+            for: [.ingest],
+            "How many event loops share the port, one thread each; a second pays from some 50,000 requests a second."
+        )
+        public static let requestDeadline = Setting(
+            "DAYBOOK_REQUEST_DEADLINE_MS",
+            .integer(100...300_000, "ms"),
+            .defaults(to: "10000"),
+            for: [.ingest],
+            "How long a complete request waits for Kafka's acknowledgement before it is answered 503."
+        )
+        public static let arrivalDeadline = Setting(
+            "DAYBOOK_REQUEST_ARRIVAL_DEADLINE_MS",
+            .integer(100...300_000, "ms"),
+            .defaults(to: "15000"),
+            for: [.ingest],
+            "How long a request may take to arrive, from its first byte to its last, before it is answered 408."
+        )
+        public static let idleTimeout = Setting(
+            "DAYBOOK_IDLE_TIMEOUT_MS",
+            .integer(1000...3_600_000, "ms"),
+            .defaults(to: "75000"),
+            for: [.ingest],
+            "How long a connection is kept between requests."
+        )
+        public static let maxConnections = Setting(
+            "DAYBOOK_MAX_CONNECTIONS",
+            .integer(1...1_000_000),
+            .defaults(to: "10000"),
+            for: [.ingest],
+            "How many connections are open at once, over all loops; further ones are closed at once."
+        )
+        public static let maxHeaderBytes = Setting(
+            "DAYBOOK_MAX_HEADER_BYTES",
+            .integer(1024...262_144, "bytes"),
+            .defaults(to: "16384"),
+            for: [.ingest],
+            "The longest request line and headers together."
+        )
+        public static let maxBodyBytes = Setting(
+            "DAYBOOK_MAX_BODY_BYTES",
+            .integer(1024...67_108_864, "bytes"),
+            .defaults(to: "1048576"),
+            for: [.ingest],
+            "The longest body on the wire; more is answered 413."
+        )
+        public static let maxDecompressedBytes = Setting(
+            "DAYBOOK_MAX_DECOMPRESSED_BYTES",
+            .integer(1024...268_435_456, "bytes"),
+            .defaults(to: "8388608"),
+            for: [.ingest],
+            "The longest body after decompression; more is answered 413."
+        )
+        public static let fallbackZone = Setting(
+            "DAYBOOK_FALLBACK_ZONE",
+            .name("the name of a time zone, as in America/New_York", longest: 64, alphabet: "/_+-"),
+            .defaults(to: "America/New_York"),
+            for: [.ingest],
+            "The IANA time zone of a request that names none."
+        )
+        public static let heartbeatInterval = Setting(
+            "DAYBOOK_HEARTBEAT_INTERVAL_MS",
+            .integer(100...60_000, "ms"),
+            .defaults(to: "10000"),
+            for: [.ingest],
+            "How often each live partition gets a heartbeat record."
+        )
+
+        static let all = [
+            address.description, loops.description, requestDeadline.description, arrivalDeadline.description,
+            idleTimeout.description, maxConnections.description, maxHeaderBytes.description,
+            maxBodyBytes.description, maxDecompressedBytes.description, fallbackZone.description,
+            heartbeatInterval.description,
+        ]
+    }
+
+    /// How the tokens of requests are checked (and minted, by `daybook token`).
+    public enum Tokens {
+        public static let secret = Setting(
+            "DAYBOOK_JWT_HS256_SECRET",
+            .secret(minimumBytes: 32),
+            .required,
+            for: [.ingest, .tool],
+            "The key that HS256 tokens are signed with, taken as the bytes that it is written in."
+        )
+        public static let issuer = Setting(
+            "DAYBOOK_JWT_ISSUER",
+            .text("the issuer", longest: 512),
+            .optional,
+            for: [.ingest, .tool],
+            "If set, a token's `iss` must be equal to it."
+        )
+        public static let audience = Setting(
+            "DAYBOOK_JWT_AUDIENCE",
+            .text("the audience", longest: 512),
+            .optional,
+            for: [.ingest, .tool],
+            "If set, a token's `aud` must be or contain it."
+        )
+        public static let leeway = Setting(
+            "DAYBOOK_JWT_LEEWAY_SECONDS",
+            .integer(0...300, "s"),
+            .defaults(to: "30"),
+            for: [.ingest],
+            "How far the clock of the token's maker may be off when `exp` and `nbf` are checked."
+        )
+
+        static let all = [secret.description, issuer.description, audience.description, leeway.description]
+    }
+}

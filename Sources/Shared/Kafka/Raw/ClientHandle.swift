@@ -1,0 +1,153 @@
+import CRdKafka
+import Glibc
+
+/// Owns one `rd_kafka_t`. Whatever must be freed before it (records, queues, topic handles) keeps it alive.
+///
+/// `@unchecked Sendable`: librdkafka's client is thread-safe, the pointer never changes, and only `deinit` ends it.
+final class ClientHandle: @unchecked Sendable {
+    let pointer: OpaquePointer
+    let sink: LogSink
+
+    init(
+        _ kind: rd_kafka_type_t,
+        _ configuration: consuming ConfigurationHandle,
+        log: @escaping KafkaLog
+    ) throws(KafkaError) {
+        let sink = LogSink(log)
+        let opaque = Unmanaged.passRetained(sink)
+        let raw = configuration.release()
+        rd_kafka_conf_set_opaque(raw, opaque.toOpaque())
+        let errorText = ErrorText()
+        guard let pointer = rd_kafka_new(kind, raw, errorText.bytes, ErrorText.size) else {
+            rd_kafka_conf_destroy(raw)
+            opaque.release()
+            throw KafkaError(rd_kafka_last_error(), errorText.text)
+        }
+        self.pointer = pointer
+        self.sink = sink
+    }
+
+    deinit {
+        let ending = EndingClient(pointer: pointer, sink: sink)
+        if !ending.finish(withinSeconds: 15) {
+            sink.line(severity: 3, facility: "CLOSE", text: "the client did not end within 15 s; its threads are left")
+        }
+    }
+
+    /// The fatal error that made this client useless, if there was one.
+    var fatalError: KafkaError? {
+        let errorText = ErrorText()
+        let code = rd_kafka_fatal_error(pointer, errorText.bytes, ErrorText.size)
+        return code == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(code, errorText.text, isFatal: true)
+    }
+
+    /// Blocks up to the time given.
+    func clusterID(timeoutMilliseconds: Int32) throws(KafkaError) -> String {
+        guard let text = rd_kafka_clusterid(pointer, timeoutMilliseconds) else {
+            throw KafkaError(code: KafkaError.Code.timedOut, detail: "no broker told the cluster id")
+        }
+        defer { rd_kafka_mem_free(pointer, text) }
+        return String(cString: text)
+    }
+
+    /// Blocks up to the time given; asks the partition's leader.
+    func watermarks(
+        _ partition: TopicPartition,
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> KafkaWatermarks {
+        var low: Int64 = 0
+        var high: Int64 = 0
+        let code = rd_kafka_query_watermark_offsets(
+            pointer,
+            partition.topic,
+            partition.partition,
+            &low,
+            &high,
+            timeoutMilliseconds
+        )
+        try KafkaError.check(code, "watermarks of \(partition)")
+        return KafkaWatermarks(low: low, high: high)
+    }
+
+    /// Blocks up to the time given. With a handle: that topic; without: all topics that this client uses.
+    func metadata<Result>(
+        of topic: OpaquePointer? = nil,
+        timeoutMilliseconds: Int32,
+        _ read: (rd_kafka_metadata) -> Result
+    ) throws(KafkaError) -> Result {
+        var metadata: UnsafePointer<rd_kafka_metadata>?
+        try KafkaError.check(rd_kafka_metadata(pointer, 0, topic, &metadata, timeoutMilliseconds), "metadata")
+        guard let metadata else { throw KafkaError(code: KafkaError.Code.timedOut, detail: "metadata") }
+        defer { rd_kafka_metadata_destroy(metadata) }
+        return read(metadata.pointee)
+    }
+}
+
+/// A client on its way out: `rd_kafka_destroy` joins threads and has no time limit, so it runs on a thread of its own.
+///
+/// `@unchecked Sendable`: the semaphore orders the two threads that share it.
+private final class EndingClient: @unchecked Sendable {
+    private let pointer: OpaquePointer
+    private let sink: LogSink
+    private let done = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+
+    init(pointer: OpaquePointer, sink: LogSink) {
+        self.pointer = pointer
+        self.sink = sink
+        sem_init(done, 0, 0)
+    }
+
+    deinit {
+        sem_destroy(done)
+        done.deallocate()
+    }
+
+    /// - Returns: whether the library ended in time; else its thread goes on and frees everything when it can.
+    func finish(withinSeconds seconds: Int) -> Bool {
+        var thread = pthread_t()
+        let context = Unmanaged.passRetained(self)
+        guard pthread_create(&thread, nil, endClient, context.toOpaque()) == 0 else {
+            context.release()
+            run()
+            return true
+        }
+        pthread_detach(thread)
+        var limit = timespec()
+        clock_gettime(CLOCK_REALTIME, &limit)
+        limit.tv_sec += seconds
+        while sem_timedwait(done, &limit) != 0 {
+            if errno != EINTR { return false }
+        }
+        return true
+    }
+
+    func run() {
+        rd_kafka_destroy_flags(pointer, Int32(RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE))
+        // Balances ClientHandle.init: no thread of the library logs any more.
+        Unmanaged.passUnretained(sink).release()
+        sem_post(done)
+    }
+}
+
+private func endClient(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let context else { return nil }
+    Unmanaged<EndingClient>.fromOpaque(context).takeRetainedValue().run()
+    return nil
+}
+
+/// Milliseconds on a clock that only goes forward.
+func monotonicMilliseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+}
+
+/// A point in time that several calls share, however long each takes.
+struct Deadline {
+    private let end: Int64
+
+    init(milliseconds: Int32) { end = monotonicMilliseconds() + Int64(max(0, milliseconds)) }
+
+    /// Never negative, which the library would take for "no limit".
+    var remaining: Int32 { Int32(clamping: max(0, end - monotonicMilliseconds())) }
+}

@@ -1,0 +1,216 @@
+internal import Domain
+internal import Postgres
+
+/// The arrays behind a batch's statements, kept from batch to batch so that their memory is.
+struct BatchArrays {
+    private(set) var users = PostgresArray(of: .uuid)
+    private(set) var buckets = PostgresArray(of: .int2)
+    private(set) var rangeUsers = PostgresArray(of: .uuid)
+    private(set) var firstDays = PostgresArray(of: .date)
+    private(set) var lastDays = PostgresArray(of: .date)
+    private var days = PostgresArray(of: .date)
+    private var sources = PostgresArray(of: .int2)
+    private var origins = PostgresArray(of: .text)
+    private var closed = PostgresArray(of: .int4)
+    private var longs = PostgresArray(of: .int8)
+    private var moreLongs = PostgresArray(of: .int8)
+    private var blobs = PostgresArray(of: .bytea)
+    private var flags = PostgresArray(of: .bool)
+    private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
+
+    mutating func load(users touched: [TouchedUser], ranges: [DayRange]) {
+        users.reset()
+        buckets.reset()
+        for user in touched {
+            users.append(uuidHigh: user.user.high, low: user.user.low)
+            buckets.append(int2: user.bucket)
+        }
+        rangeUsers.reset()
+        firstDays.reset()
+        lastDays.reset()
+        for range in ranges {
+            rangeUsers.append(uuidHigh: range.user.high, low: range.user.low)
+            firstDays.append(date: range.first.daysSinceEpoch)
+            lastDays.append(date: range.last.daysSinceEpoch)
+        }
+    }
+
+    mutating func load(source writes: [BatchWrites.SourceWrite], into parameters: inout PostgresParameters) {
+        resetKeys()
+        closed.reset()
+        longs.reset()
+        blobs.reset()
+        var scratch: [UInt8] = []
+        var used: MetricSet = []
+        for write in writes { used.formUnion(write.row.state.values.mask) }
+        for metric in Metric.allCases { values[metric.index].reset() }
+        for write in writes {
+            append(write.key)
+            append(write.row.provenance)
+            let state = write.row.state
+            closed.append(int4: Int32(bitPattern: state.closed.rawValue))
+            let common = VersionsCodec.common(of: state)
+            longs.append(int8: common)
+            scratch.removeAll(keepingCapacity: true)
+            if VersionsCodec.appendExceptions(of: state, common: common, to: &scratch) {
+                blobs.append(bytea: scratch.span)
+            } else {
+                blobs.appendNull()
+            }
+            append(state.values, used: used)
+        }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(days)
+        parameters.append(sources)
+        parameters.append(origins)
+        parameters.append(closed)
+        parameters.append(longs)
+        parameters.append(blobs)
+        for metric in Metric.allCases { parameters.append(values[metric.index]) }
+    }
+
+    mutating func load(
+        canonical writes: [BatchWrites.CanonicalWrite],
+        rules: Int32,
+        into parameters: inout PostgresParameters
+    ) {
+        resetKeys()
+        flags.reset()
+        blobs.reset()
+        var scratch: [UInt8] = []
+        var used: MetricSet = []
+        for write in writes { used.formUnion(write.day.values.mask) }
+        for metric in Metric.allCases { values[metric.index].reset() }
+        for write in writes {
+            append(write.key)
+            flags.append(bool: write.day.isFinal)
+            scratch.removeAll(keepingCapacity: true)
+            for winner in write.day.winners { scratch.append(winner.source.rawValue) }
+            blobs.append(bytea: scratch.span)
+            if write.day.winners.allSatisfy({ $0.origin.isEmpty }) {
+                origins.appendNull()
+            } else {
+                scratch.removeAll(keepingCapacity: true)
+                Self.appendArrayText(of: write.day.winners, to: &scratch)
+                origins.append(text: scratch.span)
+            }
+            append(write.day.values, used: used)
+        }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(days)
+        parameters.append(int4: rules)
+        parameters.append(flags)
+        parameters.append(blobs)
+        parameters.append(origins)
+        for metric in Metric.allCases { parameters.append(values[metric.index]) }
+    }
+
+    mutating func load(connections writes: [BatchWrites.ConnectionWrite], into parameters: inout PostgresParameters) {
+        resetKeys()
+        longs.reset()
+        moreLongs.reset()
+        for write in writes {
+            users.append(uuidHigh: write.user.high, low: write.user.low)
+            append(write.provenance)
+            longs.append(int8: write.lastPushAt)
+            moreLongs.append(int8: write.lastDataAt)
+        }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(sources)
+        parameters.append(origins)
+        parameters.append(longs)
+        parameters.append(moreLongs)
+    }
+
+    mutating func load(accounts writes: [BatchWrites.AccountWrite], into parameters: inout PostgresParameters) {
+        users.reset()
+        longs.reset()
+        blobs.reset()
+        for write in writes {
+            users.append(uuidHigh: write.user.high, low: write.user.low)
+            longs.append(int8: write.account.deleted.rawValue)
+            if write.account.preferences.pins.isEmpty {
+                blobs.appendNull()
+            } else {
+                let bytes = PreferencesCodec.encode(write.account.preferences)
+                blobs.append(bytea: bytes.span)
+            }
+        }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(longs)
+        parameters.append(blobs)
+    }
+
+    mutating func load(
+        removed rows: [(key: UserDay, provenance: Provenance)],
+        into parameters: inout PostgresParameters
+    ) {
+        resetKeys()
+        for row in rows {
+            append(row.key)
+            append(row.provenance)
+        }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(days)
+        parameters.append(sources)
+        parameters.append(origins)
+    }
+
+    mutating func load(removed keys: [UserDay], into parameters: inout PostgresParameters) {
+        resetKeys()
+        for key in keys { append(key) }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(days)
+    }
+
+    // MARK: Pieces
+
+    private mutating func resetKeys() {
+        users.reset()
+        days.reset()
+        sources.reset()
+        origins.reset()
+    }
+
+    private mutating func append(_ key: UserDay) {
+        users.append(uuidHigh: key.user.high, low: key.user.low)
+        days.append(date: key.day.daysSinceEpoch)
+    }
+
+    private mutating func append(_ provenance: Provenance) {
+        sources.append(int2: Int16(provenance.source.rawValue))
+        origins.append(text: provenance.origin)
+    }
+
+    /// Arrays of metrics that no row of the batch has stay empty: `unnest` fills them up with NULL.
+    private mutating func append(_ row: MetricValues, used: MetricSet) {
+        for metric in used {
+            if let tenths = row[metric] {
+                values[metric.index].append(float4: MetricColumns.real(tenths: tenths))
+            } else {
+                values[metric.index].appendNull()
+            }
+        }
+    }
+
+    /// The text form of a `text[]`, every element quoted.
+    private static func appendArrayText(of winners: [Provenance], to bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "{"))
+        for (index, winner) in winners.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            bytes.append(UInt8(ascii: "\""))
+            for byte in winner.origin.utf8 {
+                if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { bytes.append(UInt8(ascii: "\\")) }
+                bytes.append(byte)
+            }
+            bytes.append(UInt8(ascii: "\""))
+        }
+        bytes.append(UInt8(ascii: "}"))
+    }
+}

@@ -1,0 +1,101 @@
+internal import Domain
+
+/// The statements of a batch. Each is prepared once a session, and their plans are generic ones: the session offers
+/// the planner no other way than the indexes (`BatchStore.sessionSettings`).
+enum BatchStatements {
+    /// $1 topic, $2 partition, $3 owner, $4 epoch, $5 position, $6 next, $7 last record, $8 applied through,
+    /// $9 brake, $10 braked at.
+    static let fence = """
+        UPDATE consumer_offsets
+        SET next_offset = $6::int8, last_record = $7::int8,
+            applied_through = greatest(applied_through, $8::int8), brake_recent = $9::bytea, braked_at = $10::int8
+        WHERE topic = $1::text AND partition = $2::int4 AND owner = $3::uuid AND epoch = $4::int8
+            AND next_offset = $5::int8
+        """
+
+    /// $1 users (sorted), $2 buckets.
+    static let createAccounts = """
+        INSERT INTO accounts (user_id, bucket)
+        SELECT new.user_id, new.bucket
+        FROM unnest($1::uuid[], $2::int2[]) AS new (user_id, bucket)
+        WHERE NOT EXISTS (SELECT FROM accounts WHERE accounts.user_id = new.user_id)
+        ON CONFLICT (user_id) DO NOTHING
+        """
+
+    /// Returns columns of `accounts` itself only: anything joined would be as old as the statement.
+    static let lockAccounts = """
+        SELECT user_id, deleted_version, preferences FROM accounts
+        WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id FOR NO KEY UPDATE
+        """
+
+    static let control = "SELECT rule_version, window_format, retention_floor FROM control"
+
+    static let accountSources = """
+        SELECT user_id, source, deleted_version FROM account_sources
+        WHERE user_id = ANY ($1::uuid[]) AND deleted_version > 0
+        """
+
+    /// $1 users, $2 first days, $3 last days.
+    static let readDays = """
+        SELECT \(DayRowReader.sourceColumns.split(separator: ", ").map { "row.\($0)" }.joined(separator: ", "))
+        FROM unnest($1::uuid[], $2::date[], $3::date[]) AS range (user_id, first_day, last_day)
+        CROSS JOIN LATERAL (
+            SELECT * FROM source_days
+            WHERE source_days.user_id = range.user_id
+                AND source_days.day BETWEEN range.first_day AND range.last_day
+        ) AS row
+        """
+
+    /// $1 users, $2 days, $3 sources, $4 origins, $5 closed, $6 version, $7 versions, $8… values.
+    static let upsertSourceDays = """
+        INSERT INTO source_days (user_id, day, source, origin, closed, version, versions, \(MetricColumns.list))
+        SELECT unnest($1::uuid[]), unnest($2::date[]), unnest($3::int2[]), unnest($4::text[]), unnest($5::int4[]),
+            unnest($6::int8[]), unnest($7::bytea[]), \(MetricColumns.unnests(from: 8))
+        ON CONFLICT (user_id, day, source, origin) DO UPDATE
+        SET closed = excluded.closed, version = excluded.version, versions = excluded.versions,
+            \(MetricColumns.assignments)
+        """
+
+    /// $1 users, $2 days, $3 rule version, $4 final, $5 winning sources, $6 winning origins (each as the text of an
+    /// array), $7… values.
+    static let upsertCanonicalDays = """
+        INSERT INTO canonical_days
+            (user_id, day, rule_version, final, winner_sources, winner_origins, \(MetricColumns.list))
+        SELECT unnest($1::uuid[]), unnest($2::date[]), $3::int4, unnest($4::bool[]), unnest($5::bytea[]),
+            unnest($6::text[])::text[], \(MetricColumns.unnests(from: 7))
+        ON CONFLICT (user_id, day) DO UPDATE
+        SET rule_version = excluded.rule_version, final = excluded.final, winner_sources = excluded.winner_sources,
+            winner_origins = excluded.winner_origins, \(MetricColumns.assignments)
+        """
+
+    /// $1 users, $2 days, $3 sources, $4 origins.
+    static let deleteSourceDays = """
+        DELETE FROM source_days AS row
+        USING unnest($1::uuid[], $2::date[], $3::int2[], $4::text[]) AS gone (user_id, day, source, origin)
+        WHERE row.user_id = gone.user_id AND row.day = gone.day AND row.source = gone.source
+            AND row.origin = gone.origin
+        """
+
+    static let deleteCanonicalDays = """
+        DELETE FROM canonical_days AS row USING unnest($1::uuid[], $2::date[]) AS gone (user_id, day)
+        WHERE row.user_id = gone.user_id AND row.day = gone.day
+        """
+
+    /// $1 users, $2 sources, $3 origins, $4 last push, $5 last data. Both times only grow; a record that moves
+    /// neither writes nothing.
+    static let upsertConnections = """
+        INSERT INTO connections AS held (user_id, source, origin, last_push_at, last_data_at)
+        SELECT unnest($1::uuid[]), unnest($2::int2[]), unnest($3::text[]), unnest($4::int8[]), unnest($5::int8[])
+        ON CONFLICT (user_id, source, origin) DO UPDATE
+        SET last_push_at = greatest(held.last_push_at, excluded.last_push_at),
+            last_data_at = greatest(held.last_data_at, excluded.last_data_at)
+        WHERE held.last_push_at < excluded.last_push_at OR held.last_data_at < excluded.last_data_at
+        """
+
+    /// $1 users, $2 deletion watermarks, $3 preferences.
+    static let updateAccounts = """
+        UPDATE accounts SET deleted_version = new.deleted_version, preferences = new.preferences
+        FROM unnest($1::uuid[], $2::int8[], $3::bytea[]) AS new (user_id, deleted_version, preferences)
+        WHERE accounts.user_id = new.user_id
+        """
+}

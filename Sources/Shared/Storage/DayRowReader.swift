@@ -1,0 +1,88 @@
+internal import Domain
+internal import Postgres
+
+/// Turns rows of the day tables into values, never trusting what stands there (D12).
+enum DayRowReader {
+    /// The columns of `source_days` in the order that `sourceRow` reads.
+    static let sourceColumns = "user_id, day, source, origin, closed, version, versions, \(MetricColumns.list)"
+    /// The columns of `canonical_days` in the order that `canonicalRow` reads.
+    static let canonicalColumns =
+        "user_id, day, rule_version, final, winner_sources, winner_origins, \(MetricColumns.list)"
+
+    static func key(_ result: PostgresResult, _ row: Int) throws(PostgresError) -> (user: UserID, day: CalendarDay) {
+        let user = try result.uuid(row, 0)
+        return (UserID(high: user.high, low: user.low), CalendarDay(daysSinceEpoch: try result.date(row, 1)))
+    }
+
+    static func sourceRow(_ result: PostgresResult, _ row: Int) throws -> SourceRow {
+        guard let source = Source(rawValue: UInt8(clamping: try result.int2(row, 2))) else {
+            throw StorageError.unknownSource
+        }
+        let origin = try result.text(row, 3)
+        let closed = MetricSet(rawValue: UInt32(bitPattern: try result.int4(row, 4)))
+        let common = Version(rawValue: try result.int8(row, 5))
+        var state = SourceDay()
+        for metric in Metric.allCases {
+            let column = 7 + metric.index
+            if try result.isNull(row, column) { continue }
+            guard let tenths = MetricColumns.tenths(real: try result.float4(row, column)) else {
+                throw StorageError.impossibleValue
+            }
+            state.restore(metric, tenths: tenths, closed: closed.has(metric), version: common)
+        }
+        if try !result.isNull(row, 6) {
+            let exceptions = try result.withBytea(row, 6) { VersionsCodec.exceptions(in: $0) }
+            guard let exceptions else { throw StorageError.unreadableVersions }
+            for (metric, version) in exceptions {
+                guard let tenths = state.values[metric] else { continue }
+                let version = Version(rawValue: version)
+                state.restore(metric, tenths: tenths, closed: closed.has(metric), version: version)
+            }
+        }
+        return SourceRow(provenance: Provenance(source: source, origin: origin), state: state)
+    }
+
+    static func canonicalRow(_ result: PostgresResult, _ row: Int) throws -> (day: CanonicalDay, rules: Int32) {
+        var values = MetricValues()
+        for metric in Metric.allCases {
+            let column = 6 + metric.index
+            if try result.isNull(row, column) { continue }
+            guard let tenths = MetricColumns.tenths(real: try result.float4(row, column)) else {
+                throw StorageError.impossibleValue
+            }
+            values[metric] = tenths
+        }
+        let sources = try result.bytea(row, 4)
+        let origins = try result.isNull(row, 5) ? [] : try result.textArray(row, 5)
+        guard sources.count == values.mask.count, origins.isEmpty || origins.count == sources.count else {
+            throw StorageError.unreadableWinners
+        }
+        var winners: [Provenance] = []
+        for (index, number) in sources.enumerated() {
+            guard let source = Source(rawValue: number) else { throw StorageError.unknownSource }
+            let origin = origins.isEmpty ? "" : (origins[index] ?? "")
+            winners.append(Provenance(source: source, origin: origin))
+        }
+        let day = CanonicalDay(values: values, winners: winners, isFinal: try result.bool(row, 3))
+        return (day, try result.int4(row, 2))
+    }
+}
+
+/// What stands in the database cannot be what a Daybook wrote.
+public enum StorageError: Error, CustomStringConvertible {
+    case unknownSource, impossibleValue, unreadableVersions, unreadableWinners, unreadablePreferences
+    case incompleteSnapshot
+
+    public var description: String {
+        let what =
+            switch self {
+            case .unknownSource: "a row names a source that this build does not know: deploy a newer build"
+            case .impossibleValue: "a stored value is outside what any reading can be"
+            case .unreadableVersions: "a row's versions are not in a format that this build knows"
+            case .unreadableWinners: "a canonical row's winners do not match its values"
+            case .unreadablePreferences: "an account's preferences are not in a format that this build knows"
+            case .incompleteSnapshot: "the database did not return a row that was locked a moment before"
+            }
+        return what
+    }
+}
