@@ -62,6 +62,7 @@ let foundations: [Target] = [
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
+    shared("AdminServer", ["HTTPServer", "Observability", "ServiceRuntime"]),
     .target(
         name: "Storage",
         dependencies: ["Domain", "Postgres"],
@@ -77,7 +78,7 @@ let ingest = service(
     "IngestService",
     executable: "ingest-service",
     [
-        "Authentication", "Configuration", "Domain", "HTTPServer", "JSON", "Kafka", "MessageContract",
+        "AdminServer", "Authentication", "Configuration", "Domain", "HTTPServer", "JSON", "Kafka", "MessageContract",
         "Observability", "ServiceRuntime", "TimeZones",
     ]
 )
