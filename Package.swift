@@ -122,7 +122,10 @@ let unitTests: [Target] = [
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
-        ["Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones"]
+        [
+            "AdminServer", "Authentication", "Configuration", "Domain", "HTTPServer", "IngestService", "JSON", "Kafka",
+            "MessageContract", "Observability", "ServiceRuntime", "TimeZones",
+        ]
     ),
     tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
     tests("Daybook", ["Configuration", "Daybook", "Domain"]),
