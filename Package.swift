@@ -62,7 +62,6 @@ let foundations: [Target] = [
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
-    shared("AdminServer", ["HTTPServer", "Observability", "ServiceRuntime"]),
     .target(
         name: "Storage",
         dependencies: ["Domain", "Postgres"],
@@ -70,6 +69,7 @@ let foundations: [Target] = [
         resources: [.embedInCode("Migrations")]
     ),
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
+    shared("AdminServer", ["HTTPServer", "JSON", "Observability", "ServiceRuntime"]),
     shared("DevelopmentStack", ["Kafka", "Postgres", "ServiceRuntime"]),
     shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
 ]
@@ -87,7 +87,7 @@ let aggregator = service(
     "AggregatorWorker",
     executable: "aggregator-worker",
     [
-        "Aggregation", "Configuration", "Domain", "HTTPServer", "Kafka", "MessageContract", "Observability",
+        "AdminServer", "Aggregation", "Configuration", "Domain", "JSON", "Kafka", "MessageContract", "Observability",
         "Postgres", "ServiceRuntime", "Storage",
     ]
 )
@@ -118,7 +118,8 @@ let unitTests: [Target] = [
     tests("Kafka", ["Kafka"]),
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
-    tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
+    tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "Storage"]),
+    tests("AdminServer", ["AdminServer", "Observability", "ServiceRuntime"]),
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
@@ -127,8 +128,8 @@ let unitTests: [Target] = [
             "MessageContract", "Observability", "ServiceRuntime", "TimeZones",
         ]
     ),
-    tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
-    tests("Daybook", ["Configuration", "Daybook", "Domain"]),
+    tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
+    tests("Daybook", ["Configuration", "Daybook", "DevelopmentStack", "Domain"]),
 ]
 
 /// Tests that need servers: the edges against real systems, then the built binaries.

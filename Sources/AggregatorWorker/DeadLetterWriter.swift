@@ -31,7 +31,7 @@ final class DeadLetterWriter {
     /// Blocks until every letter is acknowledged, or the limit. True only if all are.
     func write(_ letters: [Letter], clusterID: String) -> Bool {
         guard !letters.isEmpty else { return true }
-        do throws(KafkaError) {
+        do {
             let producer = try open()
             for (index, letter) in letters.enumerated() {
                 try send(letter, clusterID: clusterID, tag: UInt64(index), over: producer)
@@ -42,17 +42,17 @@ final class DeadLetterWriter {
                 if let error = report.error { failure = error } else { acknowledged += 1 }
             }
             if let failure { throw failure }
-            guard left == 0, acknowledged == letters.count else {
-                // Their reports would be taken for those of the next attempt.
-                close()
-                return false
-            }
-            return true
+            if left == 0 && acknowledged == letters.count { return true }
+            log.warning("dead letters were not acknowledged in time; the batch will be tried again")
         } catch {
-            log.warning("dead letters were not acknowledged; the batch will be tried again", [.error: .text(error.message)])
-            close()
-            return false
+            log.warning(
+                "dead letters were not acknowledged; the batch will be tried again",
+                [.error: .text((error as? KafkaError)?.message ?? "unexpected")]
+            )
         }
+        // Late reports of this attempt would be taken for those of the next one.
+        close()
+        return false
     }
 
     func close() {
@@ -64,7 +64,7 @@ final class DeadLetterWriter {
         if let producer { return producer }
         let log = log
         let made = try KafkaProducer(properties: properties, topics: [topic]) { line in
-            log.debug("kafka", [.reason: .text(line.message)])
+            log.debug("kafka", [.reason: .text(line.text)])
         }
         producer = made
         return made
@@ -75,11 +75,12 @@ final class DeadLetterWriter {
         clusterID: String,
         tag: UInt64,
         over producer: KafkaProducer
-    ) throws(KafkaError) {
+    ) throws {
         let record = letter.record
-        let attempt = (record.header(named: DeadLetterHeaders.attempt).flatMap { Int(String(decoding: $0, as: UTF8.self)) } ?? 0)
-        try record.withKey { key throws(KafkaError) in
-            try record.withValue { value throws(KafkaError) in
+        let before = record.header(named: DeadLetterHeaders.attempt)
+        let attempt = before.flatMap { Int(String(decoding: $0, as: UTF8.self)) } ?? 0
+        try record.withKey { key in
+            try record.withValue { value in
                 try producer.produce(topicIndex: 0, key: key, value: value, tag: tag) { headers in
                     record.forEachHeader { name, value in
                         if !Self.isOurs(name) { headers.add(nameBytes: name, value) }
@@ -91,7 +92,7 @@ final class DeadLetterWriter {
                     headers.add(DeadLetterHeaders.clusterID, clusterID)
                     headers.add(DeadLetterHeaders.reason, letter.reason)
                     headers.add(DeadLetterHeaders.build, build)
-                    headers.add(DeadLetterHeaders.attempt, String(min(attempt, 1_000_000) + 1))
+                    headers.add(DeadLetterHeaders.attempt, String(min(max(attempt, 0), 1_000_000) + 1))
                 }
             }
         }

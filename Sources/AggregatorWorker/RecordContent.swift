@@ -1,4 +1,5 @@
 internal import Domain
+internal import JSON
 internal import Kafka
 internal import MessageContract
 
@@ -38,11 +39,13 @@ struct PendingRecord {
 /// Reads records by their schema. Belongs to one thread.
 struct RecordReader {
     private let days: DaysRecordDecoder
+    private let parser: JSONParser
     /// Off where the broker's times are made up.
     private let believesAppendTimes: Bool
 
     init(believesAppendTimes: Bool) throws {
         days = try DaysRecordDecoder()
+        parser = try JSONParser(maximumDepth: 4)
         self.believesAppendTimes = believesAppendTimes
     }
 
@@ -55,7 +58,12 @@ struct RecordReader {
                 var headers = RecordHeaders()
                 record.forEachHeader { name, value in headers.note(name: name, value: value) }
                 if let schema = headers.schema, Schema(id: schema) == .heartbeat1 {
-                    switch DecodedHeartbeat.decode(value: value, headers: headers, appendTime: appendTime) {
+                    switch DecodedHeartbeat.decode(
+                        value: value,
+                        headers: headers,
+                        appendTime: appendTime,
+                        parser: parser
+                    ) {
                     case .success(let heartbeat): return .heartbeat(heartbeat)
                     case .failure(let reason): return .poison(reason)
                     }

@@ -63,10 +63,12 @@ public final class IngestServer: Service {
 
     public func makeAdminServer() -> AdminServer {
         AdminServer(
-            address: configuration.process.adminAddress.host,
+            host: configuration.process.adminAddress.host,
             port: configuration.process.adminAddress.port,
-            reasons: { [readiness] in readiness.reasons },
-            metrics: { [registry] in registry.renderPrometheusText() }
+            metrics: registry,
+            readiness: { [readiness] in
+                AdminServer.Readiness(reasons: readiness.reasons.map { "\($0.code): \($0.detail)" })
+            }
         )
     }
 

@@ -51,7 +51,7 @@ final class IngestUnderTest {
         let log = Log(service: "ingest-service", level: .info, sink: sink)
         server = IngestServer(configuration, registry: registry, log: log)
         let adminServer = server.makeAdminServer()
-        admin = AdminPort { adminServer.port }
+        admin = AdminPort { adminServer.address.flatMap { UInt16($0.split(separator: ":").last ?? "") } }
         let services = ServiceGroup([adminServer, server], graceMilliseconds: 15_000, log: log) { _ in }
         group = services
         let flag = stop

@@ -1,6 +1,18 @@
-import AdminServer
 import Observability
 import Synchronization
+
+/// Why a process does not want work just now.
+struct NotReadyReason: Hashable, Sendable {
+    /// A short name for programs: letters, digits and `_`.
+    let code: StaticText
+    /// What is missing and what to do, for people.
+    let detail: StaticText
+
+    init(_ code: StaticString, _ detail: StaticString) {
+        self.code = StaticText(code)
+        self.detail = StaticText(detail)
+    }
+}
 
 /// Whether this process wants requests. Any thread may ask; the keeper and the heartbeats tell.
 ///

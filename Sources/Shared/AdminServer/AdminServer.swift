@@ -1,124 +1,121 @@
-import HTTPServer
+internal import HTTPServer
+internal import JSON
 public import Observability
 public import ServiceRuntime
-import Synchronization
+internal import Synchronization
 
-/// Why a process does not want work just now.
-public struct NotReadyReason: Hashable, Sendable {
-    /// A short name for programs: letters, digits and `_`.
-    public let code: StaticText
-    /// What is missing and what to do, for people.
-    public let detail: StaticText
-
-    public init(_ code: StaticString, _ detail: StaticString) {
-        self.code = StaticText(code)
-        self.detail = StaticText(detail)
-    }
-}
-
-/// Serves `/livez`, `/readyz` and `/metrics` for operators, on a loop and a thread of its own, so that it answers however
-/// busy the process is. Put it first into the group: it then stops last.
+/// The operators' door of a service: `/livez`, `/readyz` and `/metrics`, on an address of its own and a thread of its
+/// own, so that it answers while the service is busy, draining or has lost what it depends on.
 public final class AdminServer: Service {
+    /// What `/readyz` says: ready, or every reason why not. Reasons are words for people and dashboards; they never
+    /// carry a value from outside.
+    public struct Readiness: Hashable, Sendable {
+        public var reasons: [String]
+
+        public init(reasons: [String] = []) {
+            self.reasons = reasons
+        }
+
+        public var isReady: Bool { reasons.isEmpty }
+    }
+
     public let name: StaticText = "admin"
 
-    private let address: String
-    private let requestedPort: UInt16
-    private let handler: AdminHandler
-    private let state = Mutex(State())
-
-    private struct State {
-        var loop: HTTPEventLoop?
-        var thread: WorkerThread?
-        var port: UInt16?
+    private struct Running {
+        let loop: HTTPEventLoop
+        let thread: WorkerThread
     }
+
+    private let host: String
+    private let port: UInt16
+    private let metrics: MetricsRegistry
+    private let readiness: @Sendable () -> Readiness
+    private let running = Mutex<Running?>(nil)
+    private let boundPort = Mutex<UInt16?>(nil)
 
     /// - Parameters:
-    ///   - address: an IP address in digits.
-    ///   - port: 0 lets the system choose.
-    ///   - reasons: why the process is not ready; empty when it is. Called on the admin thread.
-    ///   - metrics: Prometheus' text. Called on the admin thread.
+    ///   - host: an IP address in digits.
+    ///   - port: 0 lets the system choose; see `address`.
+    ///   - metrics: rendered at every scrape.
+    ///   - readiness: asked at every `/readyz`, on the admin thread; must be quick.
     public init(
-        address: String,
+        host: String,
         port: UInt16,
-        reasons: @escaping @Sendable () -> [NotReadyReason],
-        metrics: @escaping @Sendable () -> [UInt8]
+        metrics: MetricsRegistry,
+        readiness: @escaping @Sendable () -> Readiness
     ) {
-        self.address = address
-        requestedPort = port
-        handler = AdminHandler(reasons: reasons, metrics: metrics)
+        self.host = host
+        self.port = port
+        self.metrics = metrics
+        self.readiness = readiness
     }
 
-    /// The port that it listens on; nil before `start`.
-    public var port: UInt16? { state.withLock(\.port) }
+    /// Where it listens, once started.
+    public var address: String? {
+        boundPort.withLock { $0 }.map { host.contains(":") ? "[\(host)]:\($0)" : "\(host):\($0)" }
+    }
 
     public func start(_ context: ServiceContext) throws {
         var configuration = HTTPServerConfiguration()
-        configuration.maximumConnections = 256
-        configuration.maximumBodyBytes = 1024
+        configuration.maximumConnections = 64
+        configuration.maximumBodyBytes = 4096
+        let handler = AdminHandler(metrics: metrics, readiness: readiness)
         let loop = try HTTPEventLoop(configuration: configuration, handler: handler)
-        let port = try loop.listen(address: address, port: requestedPort)
+        let port = try loop.listen(address: host, port: port)
+        boundPort.withLock { $0 = port }
         let thread = try WorkerThread.spawn(name: "admin") { loop.run() }
-        state.withLock { $0 = State(loop: loop, thread: thread, port: port) }
-        let shown = address.contains(":") ? "[\(address)]:\(port)" : "\(address):\(port)"
-        context.log.info("admin listening", [.address: .text(shown), .port: .integer(port)])
+        running.withLock { $0 = Running(loop: loop, thread: thread) }
+        context.log.info("admin listening", [.address: .text(address ?? "")])
     }
 
     public func beginStop() {
-        state.withLock { state in
-            guard let loop = state.loop else { return }
-            loop.post { loop.beginDrain(deadline: .milliseconds(200)) }
-        }
+        running.withLock { $0 }?.loop.stop()
     }
 
     public func waitStopped(until deadline: Deadline) -> Bool {
-        guard let thread = state.withLock({ $0.thread }) else { return true }
-        return thread.join(until: deadline)
+        running.withLock { $0 }?.thread.join(until: deadline) ?? true
     }
 }
 
-/// Holds no state, so any thread may use it.
-private final class AdminHandler: HTTPRequestHandler, Sendable {
-    private let reasons: @Sendable () -> [NotReadyReason]
-    private let metrics: @Sendable () -> [UInt8]
+/// Answers at once, without state of its own.
+final class AdminHandler: HTTPRequestHandler {
+    private let metrics: MetricsRegistry
+    private let readiness: @Sendable () -> AdminServer.Readiness
 
-    init(reasons: @escaping @Sendable () -> [NotReadyReason], metrics: @escaping @Sendable () -> [UInt8]) {
-        self.reasons = reasons
+    init(metrics: MetricsRegistry, readiness: @escaping @Sendable () -> AdminServer.Readiness) {
         self.metrics = metrics
+        self.readiness = readiness
     }
 
     func handle(_ request: borrowing HTTPRequest, exchange: HTTPExchangeID) -> HTTPDisposition {
         let path = String(decoding: request.path, as: UTF8.self)
         guard ["/livez", "/readyz", "/metrics"].contains(path) else {
-            let problem = HTTPProblem(
-                status: 404,
-                code: "not_found",
-                title: "There is nothing here",
-                detail: "Ask for /livez, /readyz or /metrics."
-            )
-            return .answer(problem.response())
+            return .answer(HTTPProblem(status: 404, code: "not_found", title: "There is no such path").response())
         }
         guard request.method == .get || request.method == .head else {
-            let problem = HTTPProblem(
-                status: 405,
-                code: "method_not_allowed",
-                title: "This method is not allowed here",
-                detail: "Use GET."
-            )
+            let problem = HTTPProblem(status: 405, code: "method_not_allowed", title: "Only GET works here")
             return .answer(problem.response(headers: [.allow("GET, HEAD")]))
         }
         switch path {
-        case "/livez": return .answer(HTTPResponse(status: 200, body: Array(#"{"live":true}"#.utf8)))
-        case "/readyz": return .answer(readiness())
-        default: return .answer(HTTPResponse(status: 200, contentType: .metrics, body: metrics()))
+        case "/livez":
+            return .answer(HTTPResponse(status: 200, contentType: .json, body: Array(#"{"status":"alive"}"#.utf8)))
+        case "/metrics":
+            return .answer(HTTPResponse(status: 200, contentType: .metrics, body: metrics.renderPrometheusText()))
+        default:
+            return .answer(Self.response(readiness()))
         }
     }
 
-    private func readiness() -> HTTPResponse {
-        let reasons = reasons()
-        guard !reasons.isEmpty else {
-            return HTTPResponse(status: 200, body: Array(#"{"ready":true,"reasons":[]}"#.utf8))
-        }
-        let items = reasons.map { #"{"code":"\#($0.code)","detail":"\#($0.detail)"}"# }.joined(separator: ",")
-        return HTTPResponse(status: 503, body: Array(#"{"ready":false,"reasons":[\#(items)]}"#.utf8))
+    private static func response(_ readiness: AdminServer.Readiness) -> HTTPResponse {
+        var writer = JSONWriter(reserving: 128)
+        writer.beginObject()
+        writer.key("status")
+        writer.string(readiness.isReady ? "ready" : "not_ready")
+        writer.key("reasons")
+        writer.beginArray()
+        for reason in readiness.reasons { writer.string(reason) }
+        writer.endArray()
+        writer.endObject()
+        return HTTPResponse(status: readiness.isReady ? 200 : 503, contentType: .json, body: writer.bytes)
     }
 }

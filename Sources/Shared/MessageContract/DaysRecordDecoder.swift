@@ -15,6 +15,27 @@ public struct DecodedDays: Hashable, Sendable {
     /// As they stand in the record; a record that only proves the phone awake has none.
     public let readings: [Reading]
 
+    /// For those that make records without the log: replays from elsewhere, and tests.
+    public init(
+        user: UserID,
+        source: Source,
+        origin: String,
+        event: EventID,
+        receivedAt: Instant,
+        version: Version,
+        localDate: CalendarDay,
+        readings: [Reading]
+    ) {
+        self.user = user
+        self.source = source
+        self.origin = origin
+        self.event = event
+        self.receivedAt = receivedAt
+        self.version = version
+        self.localDate = localDate
+        self.readings = readings
+    }
+
     public var provenance: Provenance { Provenance(source: source, origin: origin) }
 }
 

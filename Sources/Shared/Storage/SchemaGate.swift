@@ -10,6 +10,12 @@ public enum SchemaGate {
         case unknownRules(active: Int32, known: Int32)
         case unknownWindow(format: Int16, known: Int16)
 
+        /// Waiting helps: somebody is about to run the migrations.
+        public var isCuredByMigrating: Bool {
+            if case .notMigrated = self { return true }
+            return false
+        }
+
         public var description: String {
             switch self {
             case .notMigrated:

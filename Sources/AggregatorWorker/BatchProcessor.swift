@@ -1,0 +1,173 @@
+internal import Aggregation
+internal import Domain
+internal import Kafka
+internal import MessageContract
+internal import Observability
+internal import Postgres
+internal import ServiceRuntime
+internal import Storage
+
+/// Applies the records that wait on one partition, a batch at a time. Belongs to one lane's thread.
+final class BatchProcessor {
+    enum Outcome {
+        /// So many records are done; `next` is the new position.
+        case finished(count: Int, next: Int64, lastRecord: Int64, brake: Brake, braked: Bool)
+        /// Nothing was done, for a reason that passes.
+        case again(why: StaticString)
+        /// The database, or the way to it, is away.
+        case databaseAway
+        /// The partition's row is not as this lane left it.
+        case fenceLost
+        /// Trying again cannot mend it.
+        case stop(reason: String)
+    }
+
+    private let runner: BatchRunner
+    private let months: MonthKeeper
+    private let letters: DeadLetterWriter
+    private let owner: UUID128
+    private let limits: BatchCut.Limits
+    private let metrics: WorkerMetrics
+    private let log: Log
+    private let time: any TimeSource
+
+    init(
+        runner: BatchRunner,
+        months: MonthKeeper,
+        letters: DeadLetterWriter,
+        owner: UUID128,
+        limits: BatchCut.Limits,
+        metrics: WorkerMetrics,
+        log: Log,
+        time: any TimeSource
+    ) {
+        self.runner = runner
+        self.months = months
+        self.letters = letters
+        self.owner = owner
+        self.limits = limits
+        self.metrics = metrics
+        self.log = log
+        self.time = time
+    }
+
+    func process(_ partition: LanePartition) -> Outcome {
+        let items = partition.waiting.lazy.map { pending -> BatchCut.Item in
+            var isPoison = false
+            if case .poison = pending.content { isPoison = true }
+            return BatchCut.Item(
+                days: pending.content.dayCount,
+                bytes: pending.record.byteCount,
+                isPoison: isPoison,
+                isCounted: pending.content.isCounted
+            )
+        }
+        let cut = BatchCut(items, limits: limits, brake: partition.brake)
+        return apply(partition.waiting[..<cut.count], of: partition, cut: cut)
+    }
+
+    private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
+        var records: [DecodedDays] = []
+        var poison: [DeadLetterWriter.Letter] = []
+        var appliedThrough: Int64 = 0
+        for pending in batch {
+            appliedThrough = max(appliedThrough, pending.content.receivedAt)
+            switch pending.content {
+            case .days(let days): records.append(days)
+            case .heartbeat: break
+            case .poison(let reason): poison.append(.init(record: pending.record, reason: reason.code))
+            }
+        }
+        guard let last = batch.last?.record else { return .again(why: "empty") }
+        guard letters.write(poison, clusterID: partition.clusterID) else { return .again(why: "dead_letters") }
+        let digest = RecordDigest.of(last)
+        let fence = Fence(
+            name: partition.stored,
+            owner: owner,
+            epoch: partition.epoch,
+            position: partition.position,
+            nextOffset: last.offset + 1,
+            lastRecord: digest,
+            appliedThrough: appliedThrough,
+            brake: cut.brake.encoded,
+            brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil
+        )
+        let started = time.monotonicNanoseconds()
+        do {
+            try months.prepare(for: records)
+            switch try runner.run(records, fence: fence) {
+            case .applied(let counts):
+                metrics.batchSeconds.observe(nanoseconds: time.monotonicNanoseconds() - started)
+                note(counts, poison, records: batch.count, topic: partition.name.topic)
+                return .finished(
+                    count: batch.count,
+                    next: fence.nextOffset,
+                    lastRecord: digest,
+                    brake: cut.brake,
+                    braked: cut.tripsBrake
+                )
+            case .fenceLost: return .fenceLost
+            case .rolledBack: return .again(why: "conflict")
+            }
+        } catch let error as PostgresError {
+            return outcome(of: error, batch, partition, cut)
+        } catch {
+            // What stands in the database is not what this build can read: it describes itself without values.
+            return .stop(reason: "\(error)")
+        }
+    }
+
+    private func outcome(
+        of error: PostgresError,
+        _ batch: ArraySlice<PendingRecord>,
+        _ partition: LanePartition,
+        _ cut: BatchCut
+    ) -> Outcome {
+        switch error.disposition {
+        case .retry:
+            log.info("batch will be tried again", [.sqlState: .text(error.sqlState ?? "")])
+            return .again(why: "conflict")
+        case .missingPartition:
+            months.forget()
+            return .again(why: "partition")
+        case .unavailable:
+            log.warning("the database is away", [.error: .text(error.message)])
+            return .databaseAway
+        case .stop:
+            return .stop(reason: "\(error)")
+        case .poison:
+            return bisect(batch, partition, error)
+        }
+    }
+
+    /// The database refuses something in the batch: halves find the one record, which becomes a dead letter; all
+    /// before it are applied by the way.
+    private func bisect(_ batch: ArraySlice<PendingRecord>, _ partition: LanePartition, _ error: PostgresError)
+        -> Outcome
+    {
+        if batch.count == 1, let only = batch.first {
+            log.error(
+                "the database refuses a record; it becomes a dead letter",
+                [.offset: .integer(only.record.offset), .sqlState: .text(error.sqlState ?? "")]
+            )
+            var refused = partition
+            refused.waiting = [PendingRecord(record: only.record, content: .poison(.refused))]
+            return process(refused)
+        }
+        var half = partition
+        half.waiting = Array(batch.prefix(batch.count / 2))
+        return process(half)
+    }
+
+    private func note(_ counts: BatchCounts, _ poison: [DeadLetterWriter.Letter], records: Int, topic: String) {
+        metrics.records(topic).add(records)
+        metrics.changed.add(counts.changed)
+        metrics.confirmed.add(counts.confirmed)
+        metrics.older.add(counts.older)
+        metrics.suppressed.add(counts.suppressed)
+        metrics.belowFloor.add(counts.belowFloor)
+        metrics.canonical.add(counts.canonicalWritten)
+        metrics.batchDays.observe(Double(counts.changed + counts.confirmed + counts.older))
+        for letter in poison { metrics.deadLetter(letter.reason) }
+    }
+}

@@ -1,0 +1,63 @@
+internal import Aggregation
+internal import Kafka
+internal import Storage
+
+/// One assigned partition as its lane knows it: the claim, the position, and what was polled and not yet applied.
+struct LanePartition {
+    enum Standing: Hashable {
+        /// Not ours in the database yet.
+        case unclaimed
+        case running
+        /// Too many dead letters: stands still until it is released.
+        case braked
+        /// An error that trying again cannot mend; stands still until the partition is claimed anew.
+        case stopped
+    }
+
+    let name: TopicPartition
+    var standing = Standing.unclaimed
+    var clusterID = ""
+    var epoch: Int64 = 0
+    /// What this lane last read or wrote in the partition's row.
+    var position: Int64 = 0
+    var lastRecord: Int64?
+    var brake: Brake
+    /// The record just before the position has to have this digest, or the log is another one.
+    var expectedDigest: Int64?
+    var waiting: [PendingRecord] = []
+    var waitingBytes = 0
+    /// Consecutive batches that could not be finished.
+    var failures = 0
+    /// Not before this, in monotonic nanoseconds.
+    var retryAt: Int64 = 0
+
+    init(name: TopicPartition, brake: Brake) {
+        self.name = name
+        self.brake = brake
+    }
+
+    var stored: PartitionName { PartitionName(topic: name.topic, partition: name.partition) }
+
+    /// Whether records may be fetched: only while somebody works on them.
+    var isReading: Bool { standing == .running }
+
+    mutating func take(_ pending: PendingRecord) {
+        waiting.append(pending)
+        waitingBytes += pending.record.byteCount
+    }
+
+    /// Forgets what was polled; it is fetched again from the position.
+    mutating func dropWaiting() {
+        waiting.removeAll()
+        waitingBytes = 0
+        failures = 0
+        retryAt = 0
+    }
+
+    mutating func finish(_ count: Int) {
+        for pending in waiting.prefix(count) { waitingBytes -= pending.record.byteCount }
+        waiting.removeFirst(count)
+        failures = 0
+        retryAt = 0
+    }
+}

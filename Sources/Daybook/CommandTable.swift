@@ -1,0 +1,8 @@
+/// Every command, in the order of the overview.
+enum CommandTable {
+    static let commands: [any (Command & Sendable).Type] = [
+        UpCommand.self, DownCommand.self, StatusCommand.self, EnvCommand.self,
+        SendCommand.self, DayShowCommand.self, TokenCommand.self,
+        MigrateCommand.self, ConfigCommand.self, BrokerCommand.self,
+    ]
+}

@@ -1,0 +1,145 @@
+import Configuration
+import DevelopmentStack
+import Domain
+import Kafka
+import MessageContract
+import Postgres
+import Storage
+
+/// What runs and how far it is.
+enum StatusCommand: Command {
+    static let spec = CommandSpec(
+        path: ["status"],
+        summary: "shows the parts, the lag by partition and the database",
+        description: [
+            "Shows every part of the local stack with its pid and whether it is ready, how many records of each "
+                + "partition the workers have not applied yet, and whether the database answers and has this build's "
+                + "tables.",
+            "Where no local stack runs but DAYBOOK_DATABASE_URL and DAYBOOK_KAFKA_BROKERS are set, it looks at those. "
+                + "Lag alone is no fault; a part that is not ready, a partition that the brake has stopped, or a "
+                + "database that is behind is one.",
+        ],
+        options: [
+            .flag("all", "Show the partitions without lag, too."),
+            .flag("json", "Everything as JSON."),
+        ],
+        environment: [
+            ("DAYBOOK_DATABASE_URL", "else the local stack's"),
+            ("DAYBOOK_KAFKA_BROKERS", "else the local stack's"),
+        ],
+        examples: [
+            .init("daybook status", "A look."),
+            .init("daybook status --json | grep '\"lag\"'", "For a script."),
+        ],
+        statuses: [
+            .init(.success, "everything runs and answers"),
+            .init(.failure, "something does not"),
+            .init(.unavailable, "nothing runs, and no servers are named"),
+        ]
+    )
+
+    static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
+        let access = try StackAccess(context)
+        guard access.record != nil || access.configuration.databaseURL != nil else {
+            throw CommandFailure(
+                .unavailable,
+                "nothing runs in \(access.folder.path)",
+                next: "Start it with `daybook up`, or set DAYBOOK_DATABASE_URL and DAYBOOK_KAFKA_BROKERS."
+            )
+        }
+        var status = StackStatus()
+        if let record = access.record {
+            status.local = "up since \(record.startedAt), pid \(record.supervisor.pid), in \(access.folder.path)"
+            status.parts = record.parts.map(look)
+        }
+        let offsets = database(access, &status)
+        do {
+            status.lags = try lags(access, offsets)
+        } catch {
+            status.kafkaProblem = CommandFailure.from(error).message
+        }
+        if arguments.has("json") {
+            context.console.print(status.json.text())
+        } else {
+            for line in status.text(context.console.out, allPartitions: arguments.has("all")) {
+                context.console.print(line)
+            }
+        }
+        return status.isFine ? .success : .failure
+    }
+
+    private static func look(_ part: StackRecord.Part) -> StackStatus.Part {
+        let isAlive = part.process?.isRunning ?? false
+        return StackStatus.Part(
+            name: part.name,
+            pid: part.process.map { Int($0.pid) },
+            address: part.address ?? part.adminAddress,
+            isAlive: isAlive,
+            isReady: isAlive ? part.adminAddress.map { HTTPCall.isReady(adminAddress: $0) } : nil,
+            logPath: part.logPath
+        )
+    }
+
+    /// Also returns where the workers are; empty where that can't be read.
+    private static func database(_ access: StackAccess, _ status: inout StackStatus) -> [PartitionName: PartitionState]
+    {
+        let newest = Int(Migrator.newest)
+        do {
+            let connection = try access.connect()
+            let migrator = Migrator(connection)
+            let version = try migrator.appliedVersion()
+            var problem: String?
+            do {
+                try migrator.check()
+            } catch let failure as Migrator.Failure {
+                problem = failure.description
+            }
+            status.database = .init(isReachable: true, migration: Int(version), newest: newest, problem: problem)
+            guard version > 0 else { return [:] }
+            let all = try OffsetsStore(connection).all()
+            return Dictionary(all.map { ($0.name, $0.state) }, uniquingKeysWith: { first, _ in first })
+        } catch {
+            let reason = CommandFailure.from(error).message
+            status.database = .init(isReachable: false, migration: nil, newest: newest, problem: reason)
+            return [:]
+        }
+    }
+
+    private static func lags(
+        _ access: StackAccess,
+        _ offsets: [PartitionName: PartitionState]
+    ) throws -> [StackStatus.Lag] {
+        let admin = try access.kafkaAdmin()
+        let cluster = try admin.clusterID(timeoutMilliseconds: 5000)
+        return try Topic.allCases.filter(\.isKeyedByUser).flatMap { topic -> [StackStatus.Lag] in
+            let name = topic.name(prefix: access.configuration.topicPrefix)
+            let count = try admin.describe(name, timeoutMilliseconds: 5000).partitions
+            return try (0..<Int32(clamping: count)).map { partition in
+                let place = TopicPartition(topic: name, partition: partition)
+                let log = try admin.watermarks(place, timeoutMilliseconds: 5000)
+                return lag(offsets[PartitionName(topic: name, partition: partition)], place, log, cluster)
+            }
+        }
+    }
+
+    /// A position in another log counts for nothing: all of this one is still to be read. Pure.
+    static func lag(
+        _ state: PartitionState?,
+        _ place: TopicPartition,
+        _ log: KafkaWatermarks,
+        _ cluster: String
+    ) -> StackStatus.Lag {
+        let isSameLog = state?.clusterID == cluster && (state?.nextOffset ?? 0) <= log.high
+        let next = isSameLog ? state?.nextOffset : nil
+        let applied = state.map(\.appliedThrough).flatMap { $0 > 0 ? Instant(microseconds: $0) : nil }
+        return StackStatus.Lag(
+            topic: place.topic,
+            partition: Int(place.partition),
+            records: max(0, log.high - max(next ?? log.low, log.low)),
+            nextOffset: next,
+            endOffset: log.high,
+            isBraked: state?.brakedAt != nil,
+            appliedThrough: applied.map { DayText.moment($0) }
+        )
+    }
+}

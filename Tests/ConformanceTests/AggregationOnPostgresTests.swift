@@ -1,0 +1,318 @@
+import Aggregation
+import Domain
+import MessageContract
+import Postgres
+import Storage
+import TestSupport
+import Testing
+
+/// The batch against a real PostgreSQL: what the pure merge promises has to hold once rows come and go.
+@Suite struct `The batch on PostgreSQL` {
+    private struct Database {
+        let url: String
+        let connection: PostgresConnection
+        let runner: BatchRunner
+        let reads: DayReads
+
+        init() throws {
+            url = try PrivatePostgres.freshDatabase()
+            let setup = try PostgresConnection(url: url, applicationName: "test setup")
+            try Migrator(setup).migrate(today: today)
+            let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
+            connection = try PostgresConnection(url: url, applicationName: "test batch", settings: settings)
+            runner = BatchRunner(store: BatchStore(connection))
+            reads = DayReads(setup)
+        }
+
+        @discardableResult
+        func apply(_ records: [DecodedDays], fence: Fence? = nil) throws -> BatchRunner.Result {
+            try runner.run(records, fence: fence)
+        }
+
+        func drift(of users: [UserID]) throws -> Int {
+            try users.reduce(0) { try $0 + reads.drift(of: $1).drifted }
+        }
+    }
+
+    private static let today = CalendarDay(daysSinceEpoch: 20_606)
+    private var today: CalendarDay { Self.today }
+    private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
+
+    private func record(
+        _ user: UserID,
+        _ source: Source,
+        minute: Int,
+        origin: String = "",
+        closed: Bool = false,
+        tie: UInt64 = 0,
+        _ days: [(Int, MetricValues)]
+    ) -> DecodedDays {
+        let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
+        let event = EventID(high: 0, low: tie)
+        let version = Version(observedAt: nil, receivedAt: received, event: event)
+        return DecodedDays(
+            user: user,
+            source: source,
+            origin: origin,
+            event: event,
+            receivedAt: received,
+            version: version,
+            localDate: today,
+            readings: days.map {
+                Reading(day: today.advanced(by: -$0.0), values: $0.1, version: version, closed: closed)
+            }
+        )
+    }
+
+    @Test func `a day goes in, a later reading corrects it, an older one does not (A2, A3)`() throws {
+        let database = try Database()
+        try database.apply([record(alice, .appleHealth, minute: 60, [(0, [.steps: 129_000, .hrvSDNN: 511])])])
+        try database.apply([record(alice, .appleHealth, minute: 10, [(0, [.steps: 31_000, .sleepMinutes: 4310])])])
+        try database.apply([record(alice, .appleHealth, minute: 90, [(0, [.steps: 128_000])])])
+        let days = try database.reads.canonicalDays(of: alice, today...today)
+        #expect(days.count == 1)
+        #expect(days.first?.day.values == [.steps: 128_000, .hrvSDNN: 511, .sleepMinutes: 4310])
+        let rows = try database.reads.sourceRows(of: alice, today...today).first?.rows ?? []
+        #expect(rows.count == 1)
+        #expect(rows.first?.state.version(of: .sleepMinutes) != rows.first?.state.version(of: .steps))
+        #expect(try database.drift(of: [alice]) == 0)
+    }
+
+    @Test func `every value of the ledger's ranges comes back exactly`() throws {
+        let database = try Database()
+        var generator = SplitMix(state: 5)
+        var expected: [CalendarDay: MetricValues] = [:]
+        var days: [(Int, MetricValues)] = []
+        for offset in 0..<30 {
+            var values = MetricValues()
+            for metric in Metric.allCases {
+                let range = MetricLedger[metric].tenths
+                let tenths = Int32.random(in: range, using: &generator)
+                values[metric] = MetricLedger[metric].isWhole ? tenths / 10 * 10 : tenths
+                if offset == 0 { values[metric] = range.upperBound }
+                if offset == 1 { values[metric] = range.lowerBound }
+            }
+            expected[today.advanced(by: -offset)] = values
+            days.append((offset, values))
+        }
+        try database.apply([record(alice, .healthConnect, minute: 0, origin: "wätch \"1\" \\", days)])
+        let stored = try database.reads.canonicalDays(of: alice, today.advanced(by: -30)...today)
+        #expect(stored.count == 30)
+        for day in stored {
+            #expect(day.day.values == expected[day.key.day])
+            #expect(day.day.winners.allSatisfy { $0.origin == "wätch \"1\" \\" })
+        }
+    }
+
+    @Test func `an unchanged re-send moves the push and the versions, not the values (A15)`() throws {
+        let database = try Database()
+        let days: [(Int, MetricValues)] = (0..<15).map { ($0, [.steps: 80_000]) }
+        try database.apply([record(alice, .appleHealth, minute: 0, days)])
+        let before = try database.reads.connections(of: alice)
+        let result = try database.apply([record(alice, .appleHealth, minute: 30, days)])
+        guard case .applied(let counts) = result else { Issue.record("not applied"); return }
+        #expect(counts.confirmed == 15 && counts.changed == 0 && counts.canonicalWritten == 0)
+        let after = try database.reads.connections(of: alice)
+        #expect(after.first?.lastPushAt == (before.first?.lastPushAt ?? 0) + 1_800_000_000)
+        #expect(after.first?.lastDataAt == before.first?.lastDataAt)
+    }
+
+    @Test func `a record without days proves that the phone is awake`() throws {
+        let database = try Database()
+        try database.apply([record(alice, .appleHealth, minute: 0, [])])
+        let connections = try database.reads.connections(of: alice)
+        #expect(connections.count == 1 && connections.first?.lastDataAt == 0)
+        #expect(try database.reads.canonicalDays(of: alice, today...today).isEmpty)
+    }
+
+    @Test func `two batches at once on one day make one row (A16)`() async throws {
+        let database = try Database()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for lane in 0..<4 {
+                let url = database.url
+                let records = (0..<25).map { round in
+                    record(
+                        alice,
+                        .appleHealth,
+                        minute: round * 4 + lane,
+                        [(0, [.steps: Int32(round * 40 + lane) * 10])]
+                    )
+                }
+                group.addTask {
+                    let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
+                    let connection = try PostgresConnection(url: url, applicationName: "lane", settings: settings)
+                    let runner = BatchRunner(store: BatchStore(connection))
+                    for record in records { _ = try runner.run([record], fence: nil) }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let rows = try database.reads.sourceRows(of: alice, today...today)
+        #expect(rows.first?.rows.count == 1)
+        #expect(rows.first?.rows.first?.state.values[.steps] == Int32(24 * 40 + 3) * 10)
+        #expect(try database.drift(of: [alice]) == 0)
+    }
+
+    @Test func `a fence that is not as expected writes nothing (D2)`() throws {
+        let database = try Database()
+        let offsets = OffsetsStore(database.connection)
+        let name = PartitionName(topic: "daybook.days.live.v1", partition: 3)
+        let owner = UUID128(high: 1, low: 1)
+        let claim = try offsets.claim(name, owner: owner, clusterID: "one")
+        #expect(claim.isNew && claim.state.epoch == 1 && claim.state.nextOffset == 0)
+        func fence(epoch: Int64, position: Int64, owner: UUID128 = owner) -> Fence {
+            Fence(
+                name: name,
+                owner: owner,
+                epoch: epoch,
+                position: position,
+                nextOffset: position + 5,
+                lastRecord: 77,
+                appliedThrough: 99,
+                brake: nil,
+                brakedAt: nil
+            )
+        }
+        let days = [record(alice, .appleHealth, minute: 0, [(0, [.steps: 10])])]
+        #expect(try database.apply(days, fence: fence(epoch: 2, position: 0)) == .fenceLost)
+        #expect(try database.apply(days, fence: fence(epoch: 1, position: 4)) == .fenceLost)
+        #expect(
+            try database.apply(days, fence: fence(epoch: 1, position: 0, owner: UUID128(high: 2, low: 2))) == .fenceLost
+        )
+        #expect(try database.reads.canonicalDays(of: alice, today...today).isEmpty)
+        guard case .applied = try database.apply(days, fence: fence(epoch: 1, position: 0)) else {
+            Issue.record("the right fence was refused")
+            return
+        }
+        #expect(try database.apply(days, fence: fence(epoch: 1, position: 0)) == .fenceLost)
+        let again = try offsets.claim(name, owner: UUID128(high: 9, low: 9), clusterID: "one")
+        #expect(!again.isNew && again.state.epoch == 2 && again.state.nextOffset == 5 && again.state.lastRecord == 77)
+        #expect(again.state.appliedThrough == 99)
+        #expect(try database.apply(days, fence: fence(epoch: 1, position: 5)) == .fenceLost)
+    }
+
+    @Test func `a day of a month without partitions fails as that, and goes in once they are made (C22)`() throws {
+        let database = try Database()
+        let far = record(alice, .garmin, minute: 0, [(200, [.steps: 10])])
+        do {
+            try database.apply([far])
+            Issue.record("there should be no partition")
+        } catch let error as PostgresError {
+            #expect(error.disposition == .missingPartition)
+        }
+        let other = try PostgresConnection(url: database.url, applicationName: "months")
+        #expect(try MonthPartitions(other).ensure(containing: today.advanced(by: -200)))
+        #expect(try !MonthPartitions(other).ensure(containing: today.advanced(by: -2000)))
+        try database.apply([far])
+        #expect(try database.reads.canonicalDays(of: alice, today.advanced(by: -200)...today).count == 1)
+    }
+
+    @Test func `days below the retention floor are suppressed and counted (C24)`() throws {
+        let database = try Database()
+        let result = try database.apply([record(alice, .garmin, minute: 0, [(2000, [.steps: 10]), (0, [.steps: 20])])])
+        guard case .applied(let counts) = result else { Issue.record("not applied"); return }
+        #expect(counts.belowFloor == 1 && counts.changed == 1)
+    }
+
+    @Test(arguments: 0..<6)
+    func `any order, any split, any duplication, deletions anywhere: the same hash (D3, D7)`(seed: Int) throws {
+        var generator = SplitMix(state: UInt64(seed) &* 77 + 3)
+        enum Event {
+            case record(DecodedDays)
+            case deletion(UserID, Version)
+        }
+        let users = (1...3).map { UserID(high: 7, low: UInt64($0)) }
+        let events: [Event] = (0..<60).map { _ in
+            let user = users[Int.random(in: 0..<3, using: &generator)]
+            let minute = Int.random(in: 0...40, using: &generator)
+            if Int.random(in: 0..<12, using: &generator) == 0 {
+                let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
+                return .deletion(user, Version.watermark(deletedAt: received))
+            }
+            let days = (0..<Int.random(in: 1...4, using: &generator)).map { _ -> (Int, MetricValues) in
+                var values = MetricValues()
+                for metric in [Metric.steps, .sleepMinutes, .hrvSDNN] where Bool.random(using: &generator) {
+                    values[metric] = Int32.random(in: 1...3, using: &generator) * 10
+                }
+                return (Int.random(in: 0...3, using: &generator), values)
+            }
+            let sources: [Source] = [.appleHealth, .oura, .manual]
+            return .record(
+                record(
+                    user,
+                    sources[Int.random(in: 0..<3, using: &generator)],
+                    minute: minute,
+                    origin: Bool.random(using: &generator) ? "" : "watch",
+                    closed: Bool.random(using: &generator),
+                    tie: UInt64.random(in: 0...1, using: &generator),
+                    days
+                )
+            )
+        }
+        var hashes: Set<String> = []
+        for _ in 0..<3 {
+            let database = try Database()
+            var shuffled = events + events.filter { _ in Bool.random(using: &generator) }
+            shuffled.shuffle(using: &generator)
+            var batch: [DecodedDays] = []
+            for event in shuffled {
+                switch event {
+                case .record(let record):
+                    batch.append(record)
+                    if Int.random(in: 0..<4, using: &generator) > 0 { continue }
+                    try database.apply(batch)
+                    batch = []
+                case .deletion(let user, let watermark):
+                    _ = try database.runner.delete(user, below: watermark)
+                }
+            }
+            try database.apply(batch)
+            let (sources, canonical) = try database.reads.tableHashes()
+            hashes.insert("\(sources) \(canonical)")
+            #expect(try database.drift(of: users) == 0, "seed \(seed)")
+        }
+        #expect(hashes.count == 1, "seed \(seed)")
+    }
+
+    @Test func `the view for people shows values with their winners`() throws {
+        let database = try Database()
+        try database.apply([
+            record(alice, .appleHealth, minute: 0, [(0, [.steps: 70_500, .water: 15_005])]),
+            record(alice, .oura, minute: 1, origin: "ring", [(0, [.steps: 62_000, .restingHeartRate: 580])]),
+        ])
+        let result = try database.connection.executeUnprepared(
+            "SELECT metric, value::text, source, origin FROM canonical_values ORDER BY metric"
+        )
+        let rows = try (0..<result.rowCount).map { row in
+            try (0..<4).map { try result.text(row, $0) }.joined(separator: " ")
+        }
+        #expect(
+            rows == [
+                "resting_heart_rate_bpm 58 oura ring", "steps 7050 apple_health ", "water_ml 1500.5 apple_health ",
+            ]
+        )
+    }
+
+    @Test func `migrations run once, are checked, and notice an edited step`() throws {
+        let database = try Database()
+        let connection = try PostgresConnection(url: database.url, applicationName: "migrate")
+        #expect(try Migrator(connection).migrate(today: today).isEmpty)
+        try Migrator(connection).check()
+        try SchemaGate.check(connection, build: 1)
+        #expect(throws: SchemaGate.Refusal.self) { try SchemaGate.check(connection, build: 0) }
+        try connection.simpleQuery("UPDATE schema_migrations SET checksum = checksum + 1")
+        #expect(throws: Migrator.Failure.self) { try Migrator(connection).check() }
+    }
+}
+
+private struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var word = state
+        word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
+        return word ^ (word >> 31)
+    }
+}
