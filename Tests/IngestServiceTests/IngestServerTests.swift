@@ -189,17 +189,6 @@ struct IngestServerTests {
         )
     }
 
-    @Test func `weak topics are refused unless they are allowed`() throws {
-        let ingest = try IngestUnderTest(["DAYBOOK_ALLOW_WEAK_TOPICS": "false"], waitsUntilReady: false)
-        let admin = try ingest.connectAdmin()
-        try waitUntil("weak") { try admin.request("GET", "/readyz").body.contains("weak_topics") }
-        let client = try ingest.connect()
-        #expect(
-            try client.request("POST", "/v1/days", token: IngestUnderTest.token(), body: IngestUnderTest.body()).status
-                == 503
-        )
-    }
-
     @Test func `heartbeats reach every live partition and count requests`() throws {
         let ingest = try IngestUnderTest()
         let client = try ingest.connect()

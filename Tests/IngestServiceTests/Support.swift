@@ -57,7 +57,13 @@ final class IngestUnderTest {
         let flag = stop
         thread = try WorkerThread.spawn(name: "ingest-test") { _ = services.run(until: flag) }
         try waitUntil("listening") { server.port != nil && admin.read() != nil }
-        if waitsUntilReady { try waitUntil("ready") { server.isReady } }
+        guard waitsUntilReady else { return }
+        do {
+            try waitUntil("ready") { server.isReady }
+        } catch {
+            Issue.record("not ready: \(logs.lines.joined())")
+            throw error
+        }
     }
 
     deinit {

@@ -68,6 +68,10 @@ final class TopicKeeper: Sendable {
     }
 
     private func checkStrength(_ producer: KafkaProducer) throws(KafkaError) -> Bool {
+        guard !allowsWeakTopics else {
+            log.warning("topics are taken as they are: weak ones are allowed")
+            return true
+        }
         var isStrong = true
         let found = try producer.topicStrengths(timeoutMilliseconds: 5000)
         for (lane, topic) in zip(Lane.allCases, found) {
@@ -79,7 +83,7 @@ final class TopicKeeper: Sendable {
                 )
             }
         }
-        return isStrong || allowsWeakTopics
+        return isStrong
     }
 }
 
