@@ -118,14 +118,14 @@ let unitTests: [Target] = [
     tests("Kafka", ["Kafka"]),
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
-    tests("Aggregation", ["Aggregation", "Domain", "MessageContract"]),
+    tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "Storage"]),
     tests("AdminServer", ["AdminServer", "Observability", "ServiceRuntime"]),
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
         ["Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones"]
     ),
-    tests("AggregatorWorker", ["AggregatorWorker", "Domain", "MessageContract"]),
+    tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
     tests("Daybook", ["Configuration", "Daybook", "DevelopmentStack", "Domain"]),
 ]
 

@@ -124,7 +124,8 @@ func connectedToFreshDatabase(_ settings: [(String, String)] = []) throws -> Pos
             applicationName: "second",
             settings: [("lock_timeout", "50ms"), ("statement_timeout", "1s")]
         )
-        try first.simpleQuery("CREATE TABLE t (k int); INSERT INTO t VALUES (1); BEGIN; SELECT * FROM t FOR UPDATE")
+        try first.simpleQuery("CREATE TABLE t (k int); INSERT INTO t VALUES (1)")
+        try first.simpleQuery("BEGIN; SELECT * FROM t FOR UPDATE")
         let lock = #expect(throws: PostgresError.self) { try second.simpleQuery("SELECT * FROM t FOR UPDATE") }
         #expect(lock?.sqlState == "55P03")
         #expect(lock?.disposition == .retry)
@@ -180,7 +181,6 @@ func connectedToFreshDatabase(_ settings: [(String, String)] = []) throws -> Pos
 
     @Test func `a running statement can be cancelled from another thread`() throws {
         let connection = try connectedToFreshDatabase()
-        let observer = try connectedToFreshDatabase()
         let canceller = try #require(connection.makeCanceller())
         // Cancelling before the statement runs does nothing, so the helper repeats it until the statement is gone.
         let isDone = Atomic(false)
@@ -194,7 +194,6 @@ func connectedToFreshDatabase(_ settings: [(String, String)] = []) throws -> Pos
             isDone.store(true, ordering: .releasing)
             #expect(error?.sqlState == "57014")
         }
-        _ = observer
     }
 
     @Test func `a silent server is given up`() throws {

@@ -20,7 +20,7 @@ enum PostgresWatchdog {
         exec 3<&-
         wait "$server"
         kill "$guard" 2>/dev/null
-        case $sockets in /tmp/daybook-*) rm -rf "$sockets" ;; esac
+        case $sockets in "$folder"/*) ;; *) rm -rf "$sockets" ;; esac
         if [ "$signal" = QUIT ]; then
             rm -rf "$folder" "$password"
             rmdir "${password%/*}" 2>/dev/null

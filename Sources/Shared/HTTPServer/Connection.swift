@@ -66,9 +66,10 @@ final class Connection {
         let outcome = parser.parse(message, from: input.parsedOffset, to: input.messageBytes)
         switch outcome {
         case .incomplete:
-            let head = parser.head.pointee
-            let isInChunks = head.isComplete && head.isChunked
-            let bodyEnd = head.bodyLength > 0 ? head.bodyStart + head.bodyLength : head.length
+            let head = parser.head
+            let isInChunks = head.pointee.isComplete && head.pointee.isChunked
+            let bodyLength = head.pointee.bodyLength
+            let bodyEnd = bodyLength > 0 ? head.pointee.bodyStart + bodyLength : head.pointee.length
             input.didParseAll(compactTo: isInChunks ? bodyEnd : nil)
         case .complete(let end):
             input.didParse(upTo: end)
@@ -80,9 +81,9 @@ final class Connection {
 
     /// How many bytes to make room for before the next read.
     var wantedRoom: Int {
-        let head = parser.head.pointee
-        guard head.isComplete, !head.isChunked else { return 4_096 }
-        return max(head.contentLength - head.bodyLength, 1)
+        let head = parser.head
+        guard head.pointee.isComplete, !head.pointee.isChunked else { return 4_096 }
+        return max(head.pointee.contentLength - head.pointee.bodyLength, 1)
     }
 }
 

@@ -6,7 +6,7 @@ extension HTTPEventLoop {
 
     func acceptSome(_ listener: Int32) {
         for _ in 0..<Self.acceptsPerTurn {
-            let fd = Socket.accept(listener)
+            let fd = acceptClient(listener)
             if fd >= 0 {
                 admit(fd)
                 continue
@@ -69,7 +69,8 @@ extension HTTPEventLoop {
     func resumeAccepting() {
         acceptsAgainAt = nil
         for (index, fd) in listeners.enumerated() {
-            guard poller.addReadable(fd, token: Token.listener | UInt64(index)) else {
+            // A listener made during the pause is watched already.
+            guard poller.addReadable(fd, token: Token.listener | UInt64(index)) || errno == EEXIST else {
                 pauseAccepting(errno)
                 return
             }

@@ -172,7 +172,7 @@ extension HTTPEventLoop {
                 if connection.input.messageBytes > 0 {
                     refuse(connection, .timeout)
                 } else {
-                    leave(connection, reason: connection.isArriving ? "silent" : "idle")
+                    leave(connection, reason: "idle")
                 }
             case .waiting:
                 let exchange = connection.exchange

@@ -72,7 +72,7 @@ extension HTTPEventLoop {
 
     private func read(_ connection: Connection) {
         guard connection.input.reserve(connection.wantedRoom, from: pool) else {
-            leave(connection, reason: "out_of_memory")
+            refuse(connection, .overloaded)
             return
         }
         let room = connection.input.free

@@ -12,12 +12,14 @@ public final class HTTPEventLoop: @unchecked Sendable {
     let handler: any HTTPRequestHandler
     let observer: (any HTTPServerObserver)?
     let poller: Poller
-    let pool = BlockPool()
+    let pool: BlockPool
     let writer = ResponseWriter()
     let gzip: GzipDecoder
     private let mailbox: Mailbox
 
     var listeners: [Int32] = []
+    /// Replaced by tests that need a system without free descriptors.
+    var acceptClient: (Int32) -> Int32 = Socket.accept
     /// Set while accepting is paused, to the time when it goes on.
     var acceptsAgainAt: UInt64?
     var connections: [Connection] = []
@@ -56,6 +58,7 @@ public final class HTTPEventLoop: @unchecked Sendable {
         self.handler = handler
         self.observer = observer
         limits = Limits(configuration)
+        pool = BlockPool(limit: limits.bufferedBytes)
         poller = try Poller()
         gzip = GzipDecoder(limit: limits.decompressedBytes)
         mailbox = try Mailbox()
@@ -175,6 +178,9 @@ public final class HTTPEventLoop: @unchecked Sendable {
         for connection in connections where connection.phase != .closed {
             leave(connection, reason: isDraining ? "drain" : "stopped")
         }
+        // What was added may hold the loop.
+        timers = TimerHeap()
+        descriptors.removeAll()
     }
 
     private func dispatch(_ index: Int) {

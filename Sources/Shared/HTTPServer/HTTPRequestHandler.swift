@@ -27,7 +27,7 @@ public enum HTTPDisposition {
 
 /// What answers requests. Everything is called on the loop's thread.
 public protocol HTTPRequestHandler: AnyObject {
-    /// Called once from `run()`, before anything else.
+    /// Called once from `run()`, before anything else. The loop holds the handler: hold the loop weakly or unowned.
     func loopStarted(_ loop: HTTPEventLoop)
 
     /// Must not block. The request's bytes live only during this call.

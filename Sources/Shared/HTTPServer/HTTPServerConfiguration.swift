@@ -9,6 +9,9 @@ public struct HTTPServerConfiguration: Sendable {
     public var maximumTargetBytes = 4_096
     /// The body as it travels, the framing of chunks included.
     public var maximumBodyBytes = 1 << 20
+    /// The memory for requests that are arriving, over all connections: beyond it, a request that needs more than one
+    /// block of 16 KiB is answered 503.
+    public var maximumBufferedBytes = 512 << 20
     /// The body after gzip.
     public var maximumDecompressedBytes = 8 << 20
     /// From a request's first byte to its last. Also how long a new connection may stay silent.
@@ -35,6 +38,7 @@ struct Limits {
     let headers: Int
     let targetBytes: Int
     let bodyBytes: Int
+    let bufferedBytes: Int
     let decompressedBytes: Int
     let requestTimeout: UInt64
     let idleTimeout: UInt64
@@ -50,6 +54,7 @@ struct Limits {
         headers = min(max(configuration.maximumHeaders, 1), 1_024)
         targetBytes = min(max(configuration.maximumTargetBytes, 16), headBytes)
         bodyBytes = min(max(configuration.maximumBodyBytes, 0), 1 << 28)
+        bufferedBytes = max(configuration.maximumBufferedBytes, 0)
         decompressedBytes = min(max(configuration.maximumDecompressedBytes, 0), 1 << 28)
         requestTimeout = configuration.requestTimeout.clampedNanoseconds
         idleTimeout = configuration.idleTimeout.clampedNanoseconds

@@ -8,18 +8,31 @@ final class BlockPool {
     static let padding = 64
     private static let kept = 256
 
+    private let limit: Int
+    /// Bytes lent to connections.
+    private var lent = 0
     private var blocks: [UnsafeMutableRawPointer] = []
+
+    init(limit: Int) {
+        self.limit = limit
+    }
 
     deinit {
         for block in blocks { free(block) }
     }
 
+    /// A block of at least one `blockSize`; nil if there is no memory, or for a larger one if too much is lent already.
     func take(_ size: Int) -> UnsafeMutableRawPointer? {
-        if size <= Self.blockSize, let block = blocks.popLast() { return block }
-        return calloc(1, max(size, Self.blockSize))
+        let isUsual = size <= Self.blockSize
+        guard isUsual || lent + size <= limit else { return nil }
+        let recycled = isUsual ? blocks.popLast() : nil
+        guard let block = recycled ?? calloc(1, max(size, Self.blockSize)) else { return nil }
+        lent += max(size, Self.blockSize)
+        return block
     }
 
     func give(_ block: UnsafeMutableRawPointer, size: Int) {
+        lent -= size
         guard size == Self.blockSize, blocks.count < Self.kept else {
             free(block)
             return
@@ -60,7 +73,7 @@ struct InputBuffer {
         if needed <= size {
             memmove(old, old + start, messageBytes)
         } else {
-            let newSize = max(needed, min(size * 2, 1 << 20))
+            let newSize = max(needed, min(size * 2, 1 << 18))
             guard let new = pool.take(newSize) else { return false }
             memcpy(new, old + start, messageBytes)
             pool.give(old, size: size)

@@ -2,7 +2,7 @@
 enum Refusal: UInt8, CaseIterable {
     case malformed, framing, foldedHeader, version, host, repeatedHeader, target, methodNotImplemented
     case headTooLarge, targetTooLong, lengthRequired, bodyTooLarge, decompressedTooLarge, gzip, contentEncoding
-    case expectation, timeout, tooManyConnections, unanswered
+    case expectation, timeout, tooManyConnections, overloaded, unanswered
 
     var status: Int {
         switch self {
@@ -15,7 +15,7 @@ enum Refusal: UInt8, CaseIterable {
         case .expectation: 417
         case .headTooLarge: 431
         case .methodNotImplemented: 501
-        case .tooManyConnections, .unanswered: 503
+        case .tooManyConnections, .overloaded, .unanswered: 503
         }
     }
 
@@ -39,6 +39,7 @@ enum Refusal: UInt8, CaseIterable {
         case .expectation: "expectation"
         case .timeout: "request_timeout"
         case .tooManyConnections: "too_many_connections"
+        case .overloaded: "overloaded"
         case .unanswered: "not_confirmed"
         }
     }
@@ -63,6 +64,7 @@ enum Refusal: UInt8, CaseIterable {
         case .expectation: "This expectation is not supported"
         case .timeout: "The request took too long to arrive"
         case .tooManyConnections: "Too many connections"
+        case .overloaded: "Too many requests are arriving at once"
         case .unanswered: "Not confirmed, safe to send again"
         }
     }
@@ -87,7 +89,7 @@ enum Refusal: UInt8, CaseIterable {
         case .contentEncoding: "Use gzip, or leave Content-Encoding away."
         case .expectation: "Send Expect: 100-continue or no expectation."
         case .timeout: "Send the request again over a faster connection, or in smaller parts."
-        case .tooManyConnections: "Try again after the time that Retry-After gives."
+        case .tooManyConnections, .overloaded: "Try again after the time that Retry-After gives."
         case .unanswered: "Send the same request again after the time that Retry-After gives."
         }
     }

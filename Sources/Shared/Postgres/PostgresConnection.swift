@@ -155,7 +155,7 @@ public final class PostgresConnection {
     private func collect(_ handle: ConnectionHandle) throws(PostgresError) -> [PostgresResult] {
         var results: [PostgresResult] = []
         var failure: PostgresError?
-        while let result = try nextResult(handle) {
+        reading: while let result = try nextResult(handle) {
             switch result.status {
             case .command, .rows:
                 results.append(PostgresResult(result))
@@ -163,8 +163,8 @@ public final class PostgresConnection {
                 close()
                 throw PostgresError(message: "COPY is not supported here; the connection is closed")
             case .failed, .pipelineSync, .pipelineAborted:
-                failure = failure ?? result.error(connectionLost: handle.isBroken)
-                if handle.isBroken { break }
+                failure = failure ?? handle.error(of: result)
+                if handle.isBroken { break reading }
             }
         }
         // The end of the stream is noticed after the server's last words were read.

@@ -93,6 +93,7 @@ extension PostgresConnection {
             try handle.sendPipelineSync()
             while outcomes.count < pipeline.count {
                 outcomes.append(try readOutcome(handle, index: outcomes.count))
+                if handle.isBroken { throw ConnectionHandle.lostError }
             }
             while let result = try nextResult(handle), result.status != .pipelineSync {
                 if handle.isBroken { throw ConnectionHandle.lostError }
@@ -137,7 +138,7 @@ extension PostgresConnection {
             case .pipelineAborted:
                 outcome = .skipped
             case .failed:
-                var error = result.error(connectionLost: handle.isBroken)
+                var error = handle.error(of: result)
                 error.statementIndex = index
                 outcome = .failed(error)
                 if handle.isBroken { return .failed(error) }

@@ -108,6 +108,24 @@ public struct BatchSnapshot {
     public var deletedSources: [UserSource: Version]
     /// Every source row in the ranges asked for, by day, each day's rows sorted by provenance.
     public var days: [UserDay: [SourceRow]]
+
+    public init(
+        isFenceHeld: Bool,
+        ruleVersion: Int32,
+        windowFormat: Int16,
+        retentionFloor: CalendarDay,
+        accounts: [UserID: Account],
+        deletedSources: [UserSource: Version],
+        days: [UserDay: [SourceRow]]
+    ) {
+        self.isFenceHeld = isFenceHeld
+        self.ruleVersion = ruleVersion
+        self.windowFormat = windowFormat
+        self.retentionFloor = retentionFloor
+        self.accounts = accounts
+        self.deletedSources = deletedSources
+        self.days = days
+    }
 }
 
 /// What a batch writes; every list sorted by its table's key and without repetitions.

@@ -81,7 +81,9 @@ final class TestObserver: HTTPServerObserver {
     let refused = Inbox<String>()
     let closed = Inbox<String>()
     let answered = Inbox<Int>()
+    let paused = Inbox<Int32>()
 
+    func acceptPaused(errno: Int32) { paused.put(errno) }
     func requestRefused(status: Int, reason: StaticString) { refused.put("\(status) \(reason)") }
     func connectionClosed(reason: StaticString) { closed.put("\(reason)") }
     func requestAnswered(status: Int, nanoseconds: UInt64) { answered.put(status) }

@@ -15,7 +15,8 @@ final class ConnectionHandle {
 
     private let connection: OpaquePointer
     private let notices: NoticeReceiver
-    /// Set when the wait for the server was given up: libpq still believes in the connection.
+    /// Set when the wait for the server was given up or the server said that it ends the session: libpq still believes
+    /// in the connection.
     private var isAbandoned = false
     private var pointers: [UnsafePointer<CChar>?] = []
     private var lengths: [Int32] = []
@@ -135,6 +136,12 @@ final class ConnectionHandle {
             if PQconsumeInput(connection) == 0 { break }
         }
         return PQgetResult(connection).map(ResultHandle.init(owning:))
+    }
+
+    /// The error of a failed result; after one that ends the session the connection counts as broken.
+    func error(of result: ResultHandle) -> PostgresError {
+        if result.endsSession { isAbandoned = true }
+        return result.error(connectionLost: isBroken)
     }
 
     // MARK: Inside

@@ -60,6 +60,12 @@ final class ResultHandle {
         )
     }
 
+    /// The server ends the session with this error; the end of the stream may still be on its way.
+    var endsSession: Bool {
+        let severity = Self.field(result, daybook_pg_diag_severity)
+        return severity == "FATAL" || severity == "PANIC"
+    }
+
     func error(connectionLost: Bool) -> PostgresError {
         guard let sqlState = Self.field(result, daybook_pg_diag_sqlstate) else {
             return connectionLost
