@@ -13,7 +13,7 @@ public protocol StackPart: AnyObject {
 
     func start() throws(StackFailure)
     /// Nil while it runs; may be asked again after it ended.
-    func poll() -> ExitStatus?
+    func poll() -> ProcessEnd?
     /// Must answer within about a second.
     func isReady() -> Bool
     func terminate()
@@ -31,7 +31,7 @@ public enum StackEvent: Sendable {
 }
 
 /// Runs parts: starts them stage by stage, restarts what crashes, stops them in reverse. The decisions are
-/// `PartStateMachine`'s; this is the thin driver. Use from the main thread (see `ChildProcess`).
+/// `PartStateMachine`'s; this is the thin driver. Use from one thread.
 public final class Supervisor {
     private struct Entry {
         let part: any StackPart
