@@ -123,7 +123,10 @@ let unitTests: [Target] = [
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
-        ["Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones"]
+        [
+            "AdminServer", "Authentication", "Configuration", "Domain", "HTTPServer", "IngestService", "JSON", "Kafka",
+            "MessageContract", "Observability", "ServiceRuntime", "TimeZones",
+        ]
     ),
     tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
     tests("Daybook", ["Configuration", "Daybook", "DevelopmentStack", "Domain"]),

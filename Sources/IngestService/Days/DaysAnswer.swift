@@ -21,12 +21,15 @@ public struct DaysAnswer: Sendable {
     public var accepted: Int
     public var skipped: [DaysRequest.Skipped]
     public var errors: [FieldError]
+    /// How many days the errors are about.
+    public var badDays: Int
     public var event: EventID
 
     public init(_ request: DaysRequest, event: EventID) {
         accepted = request.days.count
         skipped = request.skipped
         errors = request.errors
+        badDays = request.badDays
         self.event = event
     }
 

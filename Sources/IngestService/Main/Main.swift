@@ -1,4 +1,9 @@
+import Glibc
+import IngestService
+
 @main
 struct Main {
-    static func main() {}
+    static func main() {
+        exit(IngestProgram.run(arguments: Array(CommandLine.arguments.dropFirst())))
+    }
 }

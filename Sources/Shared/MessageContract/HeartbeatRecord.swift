@@ -34,6 +34,16 @@ public struct DecodedHeartbeat: Hashable, Sendable {
 }
 
 extension DecodedHeartbeat {
+    /// The same without a parser to use again: heartbeats are few.
+    public static func decode(
+        value: UnsafeRawBufferPointer?,
+        headers: RecordHeaders,
+        appendTime: Instant?
+    ) -> Result<DecodedHeartbeat, PoisonReason> {
+        guard let parser = try? JSONParser(maximumDepth: 8) else { return .failure(.badJSON) }
+        return decode(value: value, headers: headers, appendTime: appendTime, parser: parser)
+    }
+
     /// Reads a record of `heartbeat/1`; `appendTime` as for records of days.
     public static func decode(
         value: UnsafeRawBufferPointer?,

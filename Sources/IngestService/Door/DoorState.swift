@@ -1,0 +1,50 @@
+import Authentication
+import Configuration
+import Observability
+import ServiceRuntime
+import Synchronization
+
+/// What all loops share. Everything in it may be used from any thread.
+final class DoorState: Sendable {
+    let tokens: TokenPolicy
+    let fallbackZone: String
+    let deadline: Duration
+    let holder: ProducerHolder
+    let readiness: Readiness
+    let metrics: IngestMetrics
+    let time: any TimeSource
+    /// Since the last heartbeat: write requests, and how many of them were answered 2xx.
+    private let requests = Atomic<Int>(0)
+    private let answered = Atomic<Int>(0)
+
+    init(
+        tokens: TokenPolicy,
+        fallbackZone: String,
+        deadline: Duration,
+        holder: ProducerHolder,
+        readiness: Readiness,
+        metrics: IngestMetrics,
+        time: any TimeSource
+    ) {
+        self.tokens = tokens
+        self.fallbackZone = fallbackZone
+        self.deadline = deadline
+        self.holder = holder
+        self.readiness = readiness
+        self.metrics = metrics
+        self.time = time
+    }
+
+    func countRequest() { requests.wrappingAdd(1, ordering: .relaxed) }
+    func countAnswered() { answered.wrappingAdd(1, ordering: .relaxed) }
+
+    /// Takes the counts since the last call. A request that was counted before may be answered after, so the answers
+    /// are cut to the requests and the rest is kept for the next time.
+    func takeCounts() -> (requests: Int, answered: Int) {
+        let requests = requests.exchange(0, ordering: .relaxed)
+        let all = answered.exchange(0, ordering: .relaxed)
+        let counted = min(all, requests)
+        answered.wrappingAdd(all - counted, ordering: .relaxed)
+        return (requests, counted)
+    }
+}

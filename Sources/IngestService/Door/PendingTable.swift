@@ -1,0 +1,98 @@
+import HTTPServer
+
+/// Requests that wait for delivery reports, by their exchange. One loop's own.
+struct PendingTable {
+    struct Pending {
+        var answer: DaysAnswer
+        var route: Route.Name
+        /// On the monotonic clock, in nanoseconds.
+        var producedAt: Int64
+        var positions: [DaysAnswer.Position] = []
+        /// Delivery reports that are still to come.
+        var outstanding: Int
+    }
+
+    enum Outcome {
+        /// Other reports are to come, or the exchange is gone: expired, abandoned or answered.
+        case nothing
+        /// The last report: everything is acknowledged.
+        case confirmed(Pending)
+        /// A record was not acknowledged: the request is answered so at once, whatever the others do.
+        case failed(Pending)
+    }
+
+    private struct Slot {
+        var exchange: HTTPExchangeID
+        var pending: Pending
+    }
+
+    private var slots: [Slot?] = []
+    private(set) var count = 0
+
+    mutating func open(_ exchange: HTTPExchangeID, _ pending: Pending) {
+        while slots.count <= exchange.slot { slots.append(nil) }
+        if slots[exchange.slot] == nil { count += 1 }
+        slots[exchange.slot] = Slot(exchange: exchange, pending: pending)
+    }
+
+    /// Forgets an exchange; reports that still come for it do nothing.
+    @discardableResult
+    mutating func close(_ exchange: HTTPExchangeID) -> Pending? {
+        guard let slot = find(exchange) else { return nil }
+        slots[exchange.slot] = nil
+        count -= 1
+        return slot.pending
+    }
+
+    /// Takes a delivery report; a nil position stands for a record that was not acknowledged.
+    mutating func report(_ exchange: HTTPExchangeID, _ position: DaysAnswer.Position?) -> Outcome {
+        guard var slot = find(exchange) else { return .nothing }
+        guard let position else {
+            close(exchange)
+            return .failed(slot.pending)
+        }
+        slot.pending.positions.append(position)
+        slot.pending.outstanding -= 1
+        guard slot.pending.outstanding <= 0 else {
+            slots[exchange.slot] = slot
+            return .nothing
+        }
+        close(exchange)
+        return .confirmed(slot.pending)
+    }
+
+    /// All that are open.
+    var exchanges: [HTTPExchangeID] { slots.compactMap { $0?.exchange } }
+
+    private func find(_ exchange: HTTPExchangeID) -> Slot? {
+        guard slots.indices.contains(exchange.slot), let slot = slots[exchange.slot], slot.exchange == exchange else {
+            return nil
+        }
+        return slot
+    }
+}
+
+/// What a record's delivery report comes back with: whose request it was, or which heartbeat.
+struct RecordTag: Hashable {
+    /// A slot of an exchange stays below this.
+    private static let slotBits: UInt64 = 24
+    static let heartbeatLoop = 255
+
+    let rawValue: UInt64
+
+    init(rawValue: UInt64) {
+        self.rawValue = rawValue
+    }
+
+    init(loop: Int, exchange: HTTPExchangeID) {
+        rawValue = exchange.rawValue | UInt64(loop & 0xff) << Self.slotBits
+    }
+
+    init(heartbeatRound round: UInt32) {
+        rawValue = UInt64(round) << 32 | UInt64(Self.heartbeatLoop) << Self.slotBits
+    }
+
+    var loop: Int { Int(rawValue >> Self.slotBits & 0xff) }
+    var exchange: HTTPExchangeID { HTTPExchangeID(rawValue: rawValue & ~(0xff << Self.slotBits)) }
+    var heartbeatRound: UInt32 { UInt32(truncatingIfNeeded: rawValue >> 32) }
+}

@@ -1,0 +1,153 @@
+import HTTPServer
+import MessageContract
+public import Observability
+
+/// The catalogue of what ingest counts.
+public enum IngestMetricsCatalogue {
+    static let requests = MetricDescription(
+        "daybook_ingest_requests_total",
+        .counter,
+        help: "Answered requests, by route and status.",
+        labels: ["route", "status"],
+        maximumChildren: 200
+    )
+    static let refusals = MetricDescription(
+        "daybook_ingest_refusals_total",
+        .counter,
+        help: "Requests that were not accepted, by the problem's code.",
+        labels: ["reason"],
+        maximumChildren: 100
+    )
+    static let requestSeconds = MetricDescription(
+        "daybook_ingest_request_seconds",
+        .histogram(buckets: MetricDescription.latencyBuckets),
+        help: "Time from a request's first byte to its answer."
+    )
+    static let acknowledgementSeconds = MetricDescription(
+        "daybook_ingest_acknowledgement_seconds",
+        .histogram(buckets: MetricDescription.latencyBuckets),
+        help: "Time from handing a request's records to Kafka to the last acknowledgement."
+    )
+    static let days = MetricDescription(
+        "daybook_ingest_days_total",
+        .counter,
+        help: "Days of acknowledged requests, by what became of them (skipped counts single metrics too).",
+        labels: ["outcome"]
+    )
+    static let records = MetricDescription(
+        "daybook_ingest_records_total",
+        .counter,
+        help: "Records, by topic and whether Kafka acknowledged them.",
+        labels: ["topic", "outcome"]
+    )
+    static let heartbeats = MetricDescription(
+        "daybook_ingest_heartbeats_total",
+        .counter,
+        help: "Heartbeat records, by whether Kafka acknowledged them.",
+        labels: ["outcome"]
+    )
+    static let producersReplaced = MetricDescription(
+        "daybook_ingest_producers_replaced_total",
+        .counter,
+        help: "Producers given up after a fatal error and made anew."
+    )
+    static let queueDepth = MetricDescription(
+        "daybook_ingest_queue_records",
+        .gauge,
+        help: "Records that wait for Kafka's acknowledgement."
+    )
+    static let waiting = MetricDescription(
+        "daybook_ingest_waiting_requests",
+        .gauge,
+        help: "Requests that wait for Kafka's acknowledgement."
+    )
+    static let connections = MetricDescription(
+        "daybook_ingest_connections",
+        .gauge,
+        help: "Open connections on the public address."
+    )
+    static let ready = MetricDescription("daybook_ingest_ready", .gauge, help: "1 when /readyz says yes, else 0.")
+    static let clockSkew = MetricDescription(
+        "daybook_ingest_clock_skew_seconds",
+        .gauge,
+        help: "How far this clock is ahead of the brokers' append times, at the last heartbeat."
+    )
+
+    public static let all = [
+        requests, refusals, requestSeconds, acknowledgementSeconds, days, records, heartbeats, producersReplaced,
+        queueDepth, waiting, connections, ready, clockSkew,
+    ]
+}
+
+/// The instruments, looked up once. Any thread may use them.
+final class IngestMetrics: Sendable {
+    private typealias Catalogue = IngestMetricsCatalogue
+    private let registry: MetricsRegistry
+    let requestSeconds: Histogram
+    let acknowledgementSeconds: Histogram
+    let accepted: Counter
+    let skipped: Counter
+    let bad: Counter
+    /// By the producer's topic index.
+    let acknowledged: [Counter]
+    let failed: [Counter]
+    let heartbeatsAcknowledged: Counter
+    let heartbeatsFailed: Counter
+    let producersReplaced: Counter
+    let waiting: Gauge
+    let connections: Gauge
+    let clockSkew: Gauge
+
+    init(_ registry: MetricsRegistry) {
+        self.registry = registry
+        requestSeconds = registry.histogram(Catalogue.requestSeconds)
+        acknowledgementSeconds = registry.histogram(Catalogue.acknowledgementSeconds)
+        accepted = registry.counter(Catalogue.days, ["accepted"])
+        skipped = registry.counter(Catalogue.days, ["skipped"])
+        bad = registry.counter(Catalogue.days, ["error"])
+        acknowledged = Lane.allCases.map { registry.counter(Catalogue.records, ["\($0.topic.name)", "acknowledged"]) }
+        failed = Lane.allCases.map { registry.counter(Catalogue.records, ["\($0.topic.name)", "failed"]) }
+        heartbeatsAcknowledged = registry.counter(Catalogue.heartbeats, ["acknowledged"])
+        heartbeatsFailed = registry.counter(Catalogue.heartbeats, ["failed"])
+        producersReplaced = registry.counter(Catalogue.producersReplaced)
+        waiting = registry.gauge(Catalogue.waiting)
+        connections = registry.gauge(Catalogue.connections)
+        clockSkew = registry.gauge(Catalogue.clockSkew)
+    }
+
+    /// Keep what it returns: it takes a lock.
+    func requests(route: StaticString, status: Int) -> Counter {
+        registry.counter(Catalogue.requests, [route.description, String(status)])
+    }
+
+    func refusals(reason: String) -> Counter {
+        registry.counter(Catalogue.refusals, [reason])
+    }
+
+    func show(queueDepth: @escaping @Sendable () -> Int, isReady: @escaping @Sendable () -> Bool) {
+        registry.gauge(Catalogue.queueDepth) { Double(queueDepth()) }
+        registry.gauge(Catalogue.ready) { isReady() ? 1 : 0 }
+    }
+}
+
+/// Counts what the server does by itself.
+final class DoorObserver: HTTPServerObserver, Sendable {
+    private let metrics: IngestMetrics
+
+    init(_ metrics: IngestMetrics) {
+        self.metrics = metrics
+    }
+
+    func connectionOpened() { metrics.connections.add(1) }
+
+    func connectionClosed(reason: StaticString) { metrics.connections.add(-1) }
+
+    func requestRefused(status: Int, reason: StaticString) {
+        metrics.requests(route: "none", status: status).increment()
+        metrics.refusals(reason: reason.description).increment()
+    }
+
+    func requestAnswered(status: Int, nanoseconds: UInt64) {
+        metrics.requestSeconds.observe(nanoseconds: Int64(clamping: nanoseconds))
+    }
+}

@@ -1,0 +1,83 @@
+import Kafka
+import Observability
+import Synchronization
+
+/// The one producer of all loops, which a fatal error has replaced in place. Any thread may use it.
+final class ProducerHolder: Sendable {
+    /// In the order of `Lane.allCases`.
+    let topics: [String]
+    private let properties: [(String, String)]
+    private let kafkaLog: KafkaLog
+    private let log: Log
+    private let current: Mutex<KafkaProducer>
+    private let replaced: Counter
+
+    /// - Throws: when a property is refused.
+    init(properties: [(String, String)], topics: [String], log: Log, replaced: Counter) throws(KafkaError) {
+        self.topics = topics
+        self.properties = properties
+        self.log = log
+        self.replaced = replaced
+        let filter = KafkaLogFilter(log)
+        kafkaLog = { filter.note($0) }
+        current = Mutex(try KafkaProducer(properties: properties, topics: topics, log: kafkaLog))
+    }
+
+    var producer: KafkaProducer { current.withLock { $0 } }
+
+    /// Makes a new producer if this one is still the current one. The caller closes the old one and watches the new.
+    ///
+    /// - Returns: the new producer; nil if another thread was quicker, or if there can't be one now.
+    func replace(_ old: KafkaProducer) -> KafkaProducer? {
+        current.withLock { current in
+            guard current === old else { return nil }
+            do throws(KafkaError) {
+                let new = try KafkaProducer(properties: properties, topics: topics, log: kafkaLog)
+                current = new
+                replaced.increment()
+                let reason = old.fatalError?.name ?? "unknown"
+                log.warning("producer made anew after a fatal error", [.reason: .text(reason)])
+                return new
+            } catch {
+                log.error("no new producer could be made", [.error: .text(error.message)])
+                return nil
+            }
+        }
+    }
+}
+
+/// Passes librdkafka's lines on: the same trouble at most once in ten seconds.
+final class KafkaLogFilter: Sendable {
+    private let log: Log
+    private let last = Mutex<[String: Int64]>([:])
+
+    init(_ log: Log) {
+        self.log = log
+    }
+
+    func note(_ line: KafkaLogLine) {
+        switch line.kind {
+        case .statistics: break
+        case .error(let error):
+            guard isNew(error.name) else { return }
+            log.warning("kafka is in trouble", [.code: .text(error.name), .error: .text(error.message)])
+        case .log:
+            guard line.severity <= 4 else {
+                log.debug("kafka", [.reason: .text(line.facility), .error: .text(line.text)])
+                return
+            }
+            guard isNew(line.facility) else { return }
+            log.warning("kafka", [.reason: .text(line.facility), .error: .text(line.text)])
+        }
+    }
+
+    private func isNew(_ name: String) -> Bool {
+        let now = Log.systemMicroseconds()
+        return last.withLock { last in
+            if let time = last[name], now >= time, now - time < 10_000_000 { return false }
+            if last.count > 100 { last.removeAll() }
+            last[name] = now
+            return true
+        }
+    }
+}

@@ -1,0 +1,194 @@
+import Domain
+import Glibc
+import HTTPServer
+import Kafka
+import MessageContract
+import Observability
+import ServiceRuntime
+
+/// The side of the first loop that faces Kafka: reads all delivery reports and hands them to their loops, sends
+/// heartbeats, and puts a new producer in the place of one that failed for good.
+///
+/// `@unchecked Sendable`: all state belongs to the first loop's thread; other threads call what is marked, which posts.
+final class Publisher: @unchecked Sendable {
+    struct Settings {
+        var heartbeatInterval: Duration
+        var clockToleranceMilliseconds: Int
+        /// The development broker makes append times up.
+        var believesAppendTimes: Bool
+    }
+
+    private let state: DoorState
+    private let settings: Settings
+    private let log: Log
+    private var loops: [(loop: HTTPEventLoop, door: DaysDoor)] = []
+    private var batches: [[DeliveryReport]] = []
+    private var monitor = HeartbeatMonitor()
+    private var partitions = 0
+    /// The producer whose reports are read.
+    private var watched: KafkaProducer?
+
+    init(state: DoorState, settings: Settings, log: Log) {
+        self.state = state
+        self.settings = settings
+        self.log = log
+    }
+
+    /// Before the loops run.
+    func attach(_ loops: [(loop: HTTPEventLoop, door: DaysDoor)]) {
+        self.loops = loops
+        batches = Array(repeating: [], count: loops.count)
+        watch(state.holder.producer)
+        first?.every(settings.heartbeatInterval) { [weak self] in self?.beat() }
+    }
+
+    private var first: HTTPEventLoop? { loops.first?.loop }
+
+    private func watch(_ producer: KafkaProducer) {
+        watched = producer
+        let isWatched = first?.addDescriptor(producer.reportsDescriptor) { [weak self, weak producer] in
+            if let producer { self?.drain(producer) }
+        }
+        if isWatched != true { log.error("delivery reports can't be watched", [.reason: "no descriptor"]) }
+    }
+
+    /// From any thread: the topics are known.
+    func topicsAreKnown() {
+        first?.post { [weak self] in self?.refreshPartitions() }
+    }
+
+    /// From any thread: a producer has failed for good. The next request finds a new one.
+    func replace(_ old: KafkaProducer) {
+        guard let new = state.holder.replace(old) else { return }
+        first?.post { [weak self] in self?.exchange(old, for: new) }
+    }
+
+    private func exchange(_ old: KafkaProducer, for new: KafkaProducer) {
+        first?.removeDescriptor(old.reportsDescriptor)
+        watch(new)
+        // What the old one still holds is reported as failed; closing may take a second, so not here.
+        let retired = try? WorkerThread.spawn(name: "old-producer") { [self] in
+            old.close(timeoutMilliseconds: 0) { report in
+                first?.post { [self] in route(report) }
+            }
+            first?.post { [self] in flushBatches() }
+        }
+        if retired == nil {
+            log.warning("no thread to close the failed producer; its requests run into their deadline")
+        }
+    }
+
+    private func refreshPartitions() {
+        let count = state.holder.producer.partitionCount(topicIndex: Lane.live.topicIndex)
+        guard count > 0 else { return }
+        let isFirst = partitions == 0
+        partitions = count
+        if isFirst { beat() }
+    }
+
+    /// Sends a heartbeat to each live partition, unless the last ones are still on their way.
+    private func beat() {
+        let now = Instant(microseconds: state.time.wallMicroseconds())
+        let patience = 3 * Int(settings.heartbeatInterval.components.seconds) + HeartbeatMonitor.patienceSeconds
+        if monitor.isSilent(now: now, seconds: patience) { state.readiness.set(heartbeat: .noHeartbeat) }
+        guard partitions > 0, monitor.isDue(now: now) else { return }
+        monitor.begin(partitions: partitions, now: now)
+        let counts = state.takeCounts()
+        let value = HeartbeatRecord(requests: counts.requests, answered: counts.answered).encoded()
+        let producer = state.holder.producer
+        let tag = RecordTag(heartbeatRound: monitor.round).rawValue
+        for partition in 0..<partitions {
+            do throws(KafkaError) {
+                try send(value, producer, Int32(clamping: partition), tag, now)
+            } catch {
+                if error.isFatal { replace(producer) }
+                note(isAcknowledged: false, tag, appendTime: nil)
+            }
+        }
+    }
+
+    private func send(
+        _ value: [UInt8],
+        _ producer: KafkaProducer,
+        _ partition: Int32,
+        _ tag: UInt64,
+        _ now: Instant
+    ) throws(KafkaError) {
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: value.count, alignment: 1)
+        defer { bytes.deallocate() }
+        bytes.copyBytes(from: value)
+        try producer.produce(
+            topicIndex: Lane.live.topicIndex,
+            partition: partition,
+            key: nil,
+            value: UnsafeRawBufferPointer(bytes),
+            tag: tag
+        ) { writer in
+            writer.add(HeaderName.schema, Schema.heartbeat1.id.description)
+            writer.add(HeaderName.receivedAt, now.description)
+        }
+    }
+
+    /// Reads what reports there are, on the first loop's thread; also used by it after its loop has ended.
+    func drain(_ producer: KafkaProducer) {
+        var hasFailure = false
+        producer.drainReports { report in
+            if report.error != nil { hasFailure = true }
+            route(report)
+        }
+        flushBatches()
+        if hasFailure, producer.fatalError != nil { replace(producer) }
+    }
+
+    /// Goes on reading reports after the first loop has ended, for as long as others run. On its thread.
+    func drain(while isNeeded: () -> Bool) {
+        while isNeeded() {
+            drain(state.holder.producer)
+            usleep(2000)
+        }
+    }
+
+    private func route(_ report: DeliveryReport) {
+        let tag = RecordTag(rawValue: report.tag)
+        switch tag.loop {
+        case RecordTag.heartbeatLoop:
+            let isBelieved = settings.believesAppendTimes && report.timestampType == .appended
+            let (time, overflow) = report.timestampMilliseconds.multipliedReportingOverflow(by: 1000)
+            let appendTime = isBelieved && !overflow ? Instant(microseconds: time) : nil
+            note(isAcknowledged: report.error == nil, report.tag, appendTime: appendTime)
+        case 0: loops.first?.door.deliver(report)
+        case let loop where loop < batches.count: batches[loop].append(report)
+        default: break
+        }
+    }
+
+    private func flushBatches() {
+        guard batches.count > 1 else { return }
+        for (index, batch) in batches.enumerated() where !batch.isEmpty {
+            let door = loops[index].door
+            loops[index].loop.post { for report in batch { door.deliver(report) } }
+            batches[index].removeAll()
+        }
+    }
+
+    private func note(isAcknowledged: Bool, _ tag: UInt64, appendTime: Instant?) {
+        (isAcknowledged ? state.metrics.heartbeatsAcknowledged : state.metrics.heartbeatsFailed).increment()
+        let round = RecordTag(rawValue: tag).heartbeatRound
+        let now = Instant(microseconds: state.time.wallMicroseconds())
+        guard
+            let finished = monitor.report(
+                round: round,
+                isAcknowledged: isAcknowledged,
+                appendTime: appendTime,
+                now: now
+            )
+        else { return }
+        if let skew = finished.skewMilliseconds {
+            state.metrics.clockSkew.set(Double(skew) / 1000)
+            let isOff = skew.magnitude > UInt64(max(0, settings.clockToleranceMilliseconds))
+            if isOff { log.error("clock differs from the brokers'", [.skewMilliseconds: .integer(skew)]) }
+            state.readiness.set(clock: isOff ? .clockOff : nil)
+        }
+        if finished.isConfirmed { state.readiness.set(heartbeat: nil) }
+    }
+}

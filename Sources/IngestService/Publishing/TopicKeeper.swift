@@ -1,0 +1,109 @@
+import Kafka
+import MessageContract
+import Observability
+import ServiceRuntime
+import Synchronization
+
+/// Asks Kafka about the topics, on a thread of its own since that blocks: before the service is ready, and again and
+/// again, to see partitions that were added.
+final class TopicKeeper: Sendable {
+    private let holder: ProducerHolder
+    private let readiness: Readiness
+    private let allowsWeakTopics: Bool
+    private let log: Log
+    private let stop = StopFlag()
+    private let thread = Mutex<WorkerThread?>(nil)
+    private let onReady: @Sendable () -> Void
+
+    /// `onReady` is called on the keeper's thread whenever the topics were found in order.
+    init(
+        holder: ProducerHolder,
+        readiness: Readiness,
+        allowsWeakTopics: Bool,
+        log: Log,
+        onReady: @escaping @Sendable () -> Void
+    ) {
+        self.holder = holder
+        self.readiness = readiness
+        self.allowsWeakTopics = allowsWeakTopics
+        self.log = log
+        self.onReady = onReady
+    }
+
+    func start() throws {
+        let started = try WorkerThread.spawn(name: "topics") { [self] in run() }
+        thread.withLock { $0 = started }
+    }
+
+    func beginStop() { stop.raise() }
+
+    func waitStopped(until deadline: Deadline) -> Bool {
+        thread.withLock { $0 }?.join(until: deadline) ?? true
+    }
+
+    private func run() {
+        var isStrong = false
+        var attempts = 0
+        while !stop.isRaised {
+            let pause: Int
+            do throws(KafkaError) {
+                let producer = holder.producer
+                try producer.prime(timeoutMilliseconds: 2000)
+                if !isStrong { isStrong = try checkStrength(producer) }
+                readiness.set(topics: isStrong ? nil : .weakTopics)
+                attempts = 0
+                pause = isStrong ? 30_000 : 10_000
+                if isStrong { onReady() }
+            } catch {
+                attempts += 1
+                if attempts == 1 || attempts % 30 == 0 {
+                    log.warning("kafka does not tell about the topics", [.error: .text(error.message)])
+                }
+                // One that was ready stays so: whether Kafka takes records, the heartbeats tell.
+                if !isStrong { readiness.set(topics: .topicsUnknown) }
+                pause = min(2000, 200 * attempts)
+            }
+            stop.wait(milliseconds: pause)
+        }
+    }
+
+    private func checkStrength(_ producer: KafkaProducer) throws(KafkaError) -> Bool {
+        var isStrong = true
+        let found = try producer.topicStrengths(timeoutMilliseconds: 5000)
+        for (lane, topic) in zip(Lane.allCases, found) {
+            for weakness in TopicStrength.weaknesses(of: topic, for: lane.topic) {
+                isStrong = false
+                log.warning(
+                    "a topic could lose acknowledged records",
+                    [.topic: .text(topic.name), .reason: .text(weakness)]
+                )
+            }
+        }
+        return isStrong || allowsWeakTopics
+    }
+}
+
+/// What a topic has to be set to, so that acknowledged records are not lost.
+enum TopicStrength {
+    /// What is wrong, in words for the operator; empty for a strong topic.
+    static func weaknesses(of found: KafkaTopicDescription, for topic: Topic) -> [String] {
+        var weaknesses: [String] = []
+        if found.replicationFactor < Topic.replicationFactor {
+            weaknesses.append("it has fewer than \(Topic.replicationFactor) replicas")
+        }
+        if found.partitions & (found.partitions - 1) != 0 || found.partitions == 0 {
+            weaknesses.append("its number of partitions is not a power of two")
+        }
+        guard found.settings != nil else { return weaknesses + ["the cluster does not tell its settings"] }
+        if (found.minInSyncReplicas ?? 0) < Topic.minimumInSyncReplicas {
+            weaknesses.append("min.insync.replicas is below \(Topic.minimumInSyncReplicas)")
+        }
+        if found.allowsUncleanLeader != false { weaknesses.append("unclean.leader.election.enable is not false") }
+        if found.cleanupPolicy != "delete" { weaknesses.append("cleanup.policy is not delete") }
+        if found.timestampType != "LogAppendTime" { weaknesses.append("message.timestamp.type is not LogAppendTime") }
+        if (found.maxMessageBytes ?? 0) < topic.maximumRecordBytes {
+            weaknesses.append("max.message.bytes is below \(topic.maximumRecordBytes)")
+        }
+        return weaknesses
+    }
+}

@@ -1,0 +1,191 @@
+import Domain
+import HTTPServer
+import Kafka
+import MessageContract
+import Observability
+import Testing
+
+@testable import IngestService
+
+private func answer() throws -> DaysAnswer {
+    let body = #"{"date":"2026-09-02","steps":1}"#
+    return DaysAnswer(try request(body), event: event)
+}
+
+struct PendingTableTests {
+    private let exchange = HTTPExchangeID(rawValue: 7 << 32 | 3)
+    private let position = DaysAnswer.Position(topic: "t", partition: 0, offset: 1)
+
+    private func pending(_ outstanding: Int) throws -> PendingTable.Pending {
+        .init(answer: try answer(), route: .days, producedAt: 0, outstanding: outstanding)
+    }
+
+    @Test func `a request is confirmed by its last report, and not before`() throws {
+        var table = PendingTable()
+        table.open(exchange, try pending(2))
+        guard case .nothing = table.report(exchange, position) else { throw TimedOut(what: "too early") }
+        guard case .confirmed(let done) = table.report(exchange, position) else {
+            throw TimedOut(what: "not confirmed")
+        }
+        #expect(done.positions == [position, position])
+        #expect(table.count == 0)
+        guard case .nothing = table.report(exchange, position) else { throw TimedOut(what: "twice") }
+    }
+
+    @Test func `one failed record fails the request at once, and the other's report changes nothing`() throws {
+        var table = PendingTable()
+        table.open(exchange, try pending(2))
+        guard case .failed = table.report(exchange, nil) else { throw TimedOut(what: "not failed") }
+        guard case .nothing = table.report(exchange, position) else { throw TimedOut(what: "answered twice") }
+    }
+
+    @Test func `a report of an exchange that is gone never reaches its slot's next one`() throws {
+        var table = PendingTable()
+        table.open(exchange, try pending(1))
+        #expect(table.close(exchange) != nil)
+        let next = HTTPExchangeID(rawValue: 8 << 32 | 3)
+        table.open(next, try pending(1))
+        guard case .nothing = table.report(exchange, nil) else { throw TimedOut(what: "wrong exchange") }
+        #expect(table.exchanges == [next])
+        guard case .confirmed = table.report(next, position) else { throw TimedOut(what: "not confirmed") }
+    }
+
+    @Test func `a tag tells loop and exchange apart, and heartbeats from both`() {
+        for loop in [0, 1, 63] {
+            let tag = RecordTag(loop: loop, exchange: exchange)
+            #expect(tag.loop == loop && tag.exchange == exchange)
+        }
+        let beat = RecordTag(heartbeatRound: .max)
+        #expect(beat.loop == RecordTag.heartbeatLoop && beat.heartbeatRound == .max)
+    }
+}
+
+struct HeartbeatMonitorTests {
+    private let start = Instant(microseconds: 1_788_350_400_000_000)
+
+    private func skew(appendedAfter milliseconds: Int, reportedAfter: Int) -> Int64? {
+        var monitor = HeartbeatMonitor()
+        monitor.begin(partitions: 1, now: start)
+        let append = Instant(microseconds: start.microseconds + Int64(milliseconds) * 1000)
+        let now = Instant(microseconds: start.microseconds + Int64(reportedAfter) * 1000)
+        return monitor.report(round: monitor.round, isAcknowledged: true, appendTime: append, now: now)?
+            .skewMilliseconds
+    }
+
+    @Test func `only what lies outside sending and answer is skew`() {
+        #expect(skew(appendedAfter: 5, reportedAfter: 10) == 0)
+        #expect(skew(appendedAfter: 0, reportedAfter: 25_000) == 0)
+        #expect(skew(appendedAfter: -180_000, reportedAfter: 10) == 180_000)
+        #expect(skew(appendedAfter: 180_010, reportedAfter: 10) == -180_000)
+    }
+
+    @Test func `a round is finished by its last report and fails with any`() {
+        var monitor = HeartbeatMonitor()
+        #expect(monitor.isSilent(now: start, seconds: 60))
+        monitor.begin(partitions: 3, now: start)
+        let round = monitor.round
+        #expect(!monitor.isDue(now: start.advanced(bySeconds: 29)))
+        #expect(monitor.isDue(now: start.advanced(bySeconds: 30)))
+        #expect(monitor.report(round: round, isAcknowledged: true, appendTime: nil, now: start) == nil)
+        #expect(monitor.report(round: round &- 1, isAcknowledged: true, appendTime: nil, now: start) == nil)
+        #expect(monitor.report(round: round, isAcknowledged: false, appendTime: nil, now: start) == nil)
+        #expect(
+            monitor.report(round: round, isAcknowledged: true, appendTime: nil, now: start)
+                == .init(isConfirmed: false, skewMilliseconds: nil)
+        )
+        monitor.begin(partitions: 1, now: start)
+        let last = monitor.report(round: monitor.round, isAcknowledged: true, appendTime: start, now: start)
+        #expect(last == .init(isConfirmed: true, skewMilliseconds: 0))
+        #expect(!monitor.isSilent(now: start.advanced(bySeconds: 60), seconds: 60))
+        #expect(monitor.isSilent(now: start.advanced(bySeconds: 61), seconds: 60))
+    }
+}
+
+struct ReadinessTests {
+    @Test func `the door opens once all is in order, and only a wrong clock or weak topics close it`() {
+        let readiness = Readiness(log: .disabled)
+        #expect(!readiness.isDoorOpen)
+        readiness.set(topics: nil)
+        #expect(!readiness.isDoorOpen)
+        readiness.set(heartbeat: nil)
+        #expect(readiness.isDoorOpen && readiness.reasons.isEmpty)
+        readiness.set(heartbeat: .noHeartbeat)
+        #expect(readiness.isDoorOpen && readiness.reasons == [.noHeartbeat])
+        readiness.set(clock: .clockOff)
+        #expect(!readiness.isDoorOpen)
+        readiness.set(clock: nil)
+        readiness.beginDraining()
+        #expect(readiness.isDoorOpen && readiness.reasons.first == .draining)
+    }
+
+    @Test func `a topic is strong only if acknowledged records can't be lost in it`() {
+        func topic(_ change: [String: String?] = [:], replicas: Int = 3, partitions: Int = 32) -> KafkaTopicDescription
+        {
+            var settings: [String: String] = [
+                "min.insync.replicas": "2", "unclean.leader.election.enable": "false", "cleanup.policy": "delete",
+                "message.timestamp.type": "LogAppendTime", "max.message.bytes": "1048588",
+            ]
+            for (key, value) in change { settings[key] = value }
+            return KafkaTopicDescription(
+                name: "t",
+                partitions: partitions,
+                replicationFactor: replicas,
+                settings: settings
+            )
+        }
+        func count(_ topic: KafkaTopicDescription) -> Int { TopicStrength.weaknesses(of: topic, for: .daysLive).count }
+        #expect(count(topic()) == 0)
+        #expect(count(topic(replicas: 1)) == 1)
+        #expect(count(topic(partitions: 12)) == 1)
+        #expect(count(topic(["min.insync.replicas": "1"])) == 1)
+        #expect(count(topic(["unclean.leader.election.enable": "true"])) == 1)
+        #expect(count(topic(["cleanup.policy": "compact"])) == 1)
+        #expect(count(topic(["message.timestamp.type": "CreateTime"])) == 1)
+        #expect(count(topic(["max.message.bytes": "1000"])) == 1)
+        #expect(count(KafkaTopicDescription(name: "t", partitions: 4, replicationFactor: 3, settings: nil)) == 1)
+    }
+
+    @Test func `the catalogue of metrics is sound`() {
+        #expect(IngestMetricsCatalogue.all.flatMap(\.problems).isEmpty)
+        let registry = MetricsRegistry()
+        _ = IngestMetrics(registry)
+        #expect(registry.conflicts.isEmpty)
+    }
+}
+
+struct RouteTests {
+    private func withBytes<Result>(_ text: String, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        Array(text.utf8).withUnsafeBytes { body($0) }
+    }
+
+    @Test func `paths are matched as a whole`() {
+        #expect(withBytes("/v1/days") { Route(path: $0)?.name } == .days)
+        let user = "00000000-0000-4000-8000-00000000000f"
+        #expect(withBytes("/v1/users/\(user)/days") { Route(path: $0)?.name } == .userDays)
+        for path in [
+            "/", "/v1/days/", "/v1/day", "/v1/users//days", "/v1/users/\(user)x/days", "/V1/days",
+            "/v1/users/\(user)/day",
+        ] {
+            #expect(withBytes(path) { Route(path: $0) == nil }, "\(path)")
+        }
+    }
+
+    @Test func `a trace is passed on only if it is well formed`() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        #expect(withBytes(good) { Traceparent.isValid($0) })
+        for bad in [
+            "", "01" + good.dropFirst(2), good.uppercased(), String(good.dropLast()), good + "0",
+            good.replacing("0af7651916cd43dd8448eb211c80319c", with: String(repeating: "0", count: 32)),
+            good.replacing("b7ad6b7169203331", with: String(repeating: "0", count: 16)), good.replacing("-", with: "_"),
+        ] {
+            #expect(!withBytes(bad) { Traceparent.isValid($0) }, "\(bad)")
+        }
+    }
+}
+
+struct IngestProgramTests {
+    @Test func `arguments that are not known end with a usage error`() {
+        #expect(IngestProgram.run(arguments: ["--nonsense"]) == 64)
+        #expect(IngestProgram.run(arguments: ["--version"]) == 0)
+    }
+}
