@@ -2,8 +2,8 @@ import CRdKafka
 
 /// Makes and describes topics. Every call blocks up to the time given; any thread.
 ///
-/// What librdkafka's mock cluster can't do is refused by the client before anything is sent: `create` throws
-/// `isUnsupported`, and descriptions come without settings. Calls on groups are left out on purpose, since some of them
+/// librdkafka's mock cluster, known by its cluster id, can neither make topics nor tell settings, and asking it would
+/// wait for a controller that it doesn't name: `create` throws `isUnsupported`, descriptions come without settings. Calls on groups are left out on purpose, since some of them
 /// abort the client there; `committedOffsets` asks as a member would, which every broker answers.
 public final class KafkaAdmin: Sendable {
     private let client: ClientHandle
@@ -161,12 +161,21 @@ extension ClientHandle {
         return settings
     }
 
+    private func isMock(timeoutMilliseconds: Int32) throws(KafkaError) -> Bool {
+        try clusterID(timeoutMilliseconds: max(1, timeoutMilliseconds)).hasPrefix("mockCluster")
+    }
+
     /// Sends one admin request and waits for its answer, which the caller frees.
     func request(
         _ operation: rd_kafka_admin_op_t,
         _ timeoutMilliseconds: Int32,
         _ send: (_ options: OpaquePointer?, _ queue: OpaquePointer?) -> Void
     ) throws(KafkaError) -> OpaquePointer {
+        let deadline = Deadline(milliseconds: timeoutMilliseconds)
+        if try isMock(timeoutMilliseconds: timeoutMilliseconds) {
+            // It names no controller: the request would wait for one until its time is up.
+            throw KafkaError(code: KafkaError.Code.unsupportedFeature, detail: "the development broker")
+        }
         let errorText = ErrorText()
         let options = rd_kafka_AdminOptions_new(pointer, operation)
         defer { rd_kafka_AdminOptions_destroy(options) }
@@ -181,7 +190,7 @@ extension ClientHandle {
         )
         try KafkaError.check(code, errorText.text)
         send(options, queue)
-        guard let event = rd_kafka_queue_poll(queue, timeoutMilliseconds &+ 500) else {
+        guard let event = rd_kafka_queue_poll(queue, deadline.remaining &+ 500) else {
             throw KafkaError(code: KafkaError.Code.timedOut, detail: "admin request")
         }
         let result = rd_kafka_event_error(event)
