@@ -159,15 +159,16 @@ enum UpCommand: Command {
         let style = console.out
         let today = Instant.now.day(secondsFromUTC: 0)
         let url = record.url ?? ""
-        let head =
-            "  curl -i \(url)/v1/days -H 'Authorization: Bearer \(token)' \\\n    -H 'Content-Type: application/json' \\\n"
+        func post(_ source: Source, _ steps: String) -> String {
+            "  curl -i \(url)/v1/days -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\\n"
+                + "    -d '{\"source\":\"\(source)\",\"days\":[{\"date\":\"\(today)\",\"steps\":\(steps)}]}'"
+        }
         console.print()
-        console.print(style.heading("Try it") + " (the token holds for 30 days)")
+        console.print(style.heading("Try it") + " (the token holds for 30 days; the second request has a bad item)")
         console.print()
-        console.print(head + "    -d '{\"source\":\"apple_health\",\"days\":[{\"date\":\"\(today)\",\"steps\":4321}]}'")
-        console.print()
-        console.print(head + "    -d '{\"source\":\"health_connect\",\"days\":[{\"date\":\"\(today)\",\"steps\":-1}]}'")
-        console.print()
+        console.print("  TOKEN=\(token)")
+        console.print(post(.appleHealth, "4321"))
+        console.print(post(.healthConnect, "-1"))
         let ingest = record.parts.first { $0.name == "ingest" }
         if let admin = ingest?.adminAddress { console.print("  curl http://\(admin)/metrics") }
         console.print()
