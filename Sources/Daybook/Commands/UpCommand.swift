@@ -84,7 +84,9 @@ enum UpCommand: Command {
         }
         console.print(console.out.heading("Daybook") + " \(DaybookTool.version) starts in \(folder.path)")
         let stack = LocalStack(context, configuration, options, UpReporter(console: console))
-        return try whileRunning(stack, signals, console) { pause in
+        // Cut short, the demonstration has shown nothing.
+        let whenInterrupted: ExitCode = arguments.has("exit-after-demo") ? .failure : .success
+        return try whileRunning(stack, signals, console, whenInterrupted: whenInterrupted) { pause in
             try stack.start(pause: pause)
             return try afterStart(stack, arguments, context, configuration, pause)
         }
@@ -95,6 +97,7 @@ enum UpCommand: Command {
         _ stack: LocalStack,
         _ signals: StopSignals,
         _ console: Console,
+        whenInterrupted: ExitCode,
         _ body: (_ pause: () throws -> Void) throws -> ExitCode
     ) throws -> ExitCode {
         func pause() throws {
@@ -117,7 +120,7 @@ enum UpCommand: Command {
         switch outcome {
         case .success(let code): return code
         case .failure(let error):
-            return error is LocalStack.Interrupted ? .success : CommandFailure.from(error).exitCode
+            return error is LocalStack.Interrupted ? whenInterrupted : CommandFailure.from(error).exitCode
         }
     }
 
