@@ -84,7 +84,8 @@ public final class Supervisor {
                 entries[index].isStuck = false
                 if case .failed(let reason) = status {
                     let next = "The log is \(entries[index].part.logPath)."
-                    entries[index].startFailure = StackFailure(.notReady, reason, next: next)
+                    let code: StackFailure.Code = reason.contains("disk is full") ? .noSpace : .notReady
+                    entries[index].startFailure = StackFailure(code, reason, next: next)
                 }
                 perform(entries[index].machine.ended(at: now), index)
             } else if entries[index].machine.awaitsReadiness, now >= entries[index].nextProbe {
