@@ -113,10 +113,15 @@ enum UpCommand: Command {
         if case .failure(let error) = outcome, !(error is LocalStack.Interrupted) {
             console.report(.from(error), command: "up")
         }
+        guard !stack.supervisor.parts.isEmpty else { return code(outcome, whenInterrupted) }
         console.print()
         console.print("Stopping; the workers finish their batches (Ctrl-C again does not wait)")
         stack.supervisor.stopAll(isHurried: { signals.wait(milliseconds: 1) != nil }, pause: { usleep(20_000) })
         console.print("Stopped after \(tenths(monotonicSeconds() - start)) s; nothing runs any more")
+        return code(outcome, whenInterrupted)
+    }
+
+    private static func code(_ outcome: Result<ExitCode, any Error>, _ whenInterrupted: ExitCode) -> ExitCode {
         switch outcome {
         case .success(let code): return code
         case .failure(let error):
