@@ -19,6 +19,11 @@ public enum ShutdownSignal {
         handle(SIGTERM) { ShutdownSignal.note($0) }
         handle(SIGINT) { ShutdownSignal.note($0) }
         handle(SIGPIPE) { _ in }
+        // Whoever started us may have handed down a mask that would keep them pending for ever.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        for number in [SIGTERM, SIGINT] { sigaddset(&signals, number) }
+        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
     }
 
     /// The signal that came first, or nil.

@@ -1,40 +1,37 @@
+import DevelopmentStack
 import Foundation
-public import Glibc
-import Synchronization
+import Glibc
 
-/// One of the built programs, running. Its output goes to a file, which a failing test can show.
-public final class ServiceProcess: Sendable {
+/// One of the built programs, running. Its output goes to a file, which a failing test can show. It does not outlive
+/// the tests. Use from one thread.
+public final class ServiceProcess {
     public let name: String
     public let outputPath: String
-    private let process: Mutex<Process>
-    public let pid: pid_t
+    private let child: ChildProcess
 
     /// - Parameters:
     ///   - program: `ingest-service`, `aggregator-worker` or `daybook`, from the folder that the tests were built into.
+    ///   - arguments: its arguments.
     ///   - environment: the whole `DAYBOOK_…` environment; of the test's own only PATH and HOME are handed on.
+    /// - Throws: `StackFailure` when there is no such program or it can't be started.
     public init(_ program: String, _ arguments: [String] = [], environment: [String: String]) throws {
         name = program
         let folder = FileManager.default.temporaryDirectory.path
         outputPath = "\(folder)/daybook-\(program)-\(getpid())-\(UUID().uuidString.prefix(8)).log"
-        _ = FileManager.default.createFile(atPath: outputPath, contents: nil)
-        let output = try FileHandle(forWritingTo: URL(fileURLWithPath: outputPath))
-        let launched = Process()
-        launched.executableURL = URL(fileURLWithPath: "\(Self.productsFolder)/\(program)")
-        launched.arguments = arguments
         var whole = environment
         for key in ["PATH", "HOME"] { whole[key] = ProcessInfo.processInfo.environment[key] }
-        launched.environment = whole
-        launched.standardOutput = output
-        launched.standardError = output
-        try launched.run()
-        pid = launched.processIdentifier
-        process = Mutex(launched)
-        Self.running.withLock { _ = $0.insert(pid) }
+        child = try ChildProcess.start(
+            .init(
+                program: "\(Self.productsFolder)/\(program)",
+                arguments: arguments,
+                environment: whole,
+                logPath: outputPath
+            )
+        )
     }
 
     deinit {
-        if isRunning { Glibc.kill(pid, SIGKILL) }
-        Self.running.withLock { _ = $0.remove(pid) }
+        child.kill()
         try? FileManager.default.removeItem(atPath: outputPath)
     }
 
@@ -44,33 +41,36 @@ public final class ServiceProcess: Sendable {
         return (path as NSString).deletingLastPathComponent
     }
 
-    public var isRunning: Bool { process.withLock { $0.isRunning } }
+    public var isRunning: Bool { child.poll() == nil }
 
     public var output: String {
         (try? String(contentsOfFile: outputPath, encoding: .utf8)) ?? ""
     }
 
     public func send(_ signal: Int32) {
-        if isRunning { Glibc.kill(pid, signal) }
+        child.send(signal)
     }
 
     /// As `kill -9`.
     public func kill() throws {
-        send(SIGKILL)
-        _ = try waitForExit(seconds: 10)
+        child.kill()
+        try Eventually.holds("\(name) ends", seconds: 10) { !self.isRunning }
     }
 
     /// SIGTERM, and the status it ends with.
     @discardableResult
     public func stop(seconds: Int = 20) throws -> Int32 {
-        send(SIGTERM)
+        child.terminate()
         return try waitForExit(seconds: seconds)
     }
 
+    /// The status it exits with; a process that a signal ended has none.
     public func waitForExit(seconds: Int) throws -> Int32 {
         try Eventually.holds("\(name) ends", seconds: seconds) { !self.isRunning }
-        Self.running.withLock { _ = $0.remove(pid) }
-        return process.withLock { $0.terminationStatus }
+        guard case .exited(let status) = child.poll() else {
+            throw Eventually.TimedOut(what: "\(name) was ended by a signal:\n\(output.suffix(2000))")
+        }
+        return status
     }
 
     /// The value of a JSON log line's key, once a line with this message is there.
@@ -90,15 +90,6 @@ public final class ServiceProcess: Sendable {
             throw Eventually.TimedOut(what: "\(name) ended without '\(message)':\n\(output.suffix(2000))")
         }
         return found
-    }
-
-    private static let running: Mutex<Set<pid_t>> = {
-        atexit { ServiceProcess.killLeftovers() }
-        return Mutex([])
-    }()
-
-    private static func killLeftovers() {
-        running.withLock { for pid in $0 { Glibc.kill(pid, SIGKILL) } }
     }
 }
 
