@@ -231,6 +231,7 @@ struct IngestServerTests {
         let answer = try client.answer()
         #expect(answer.status == 202 && answer.head.contains("Connection: close"))
         #expect(ingest.finish())
+        try ingest.cluster.setRoundTrip(broker: 1, milliseconds: 0)
         #expect(try ingest.records(.live).count == 1)
     }
 
