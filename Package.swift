@@ -129,7 +129,10 @@ let unitTests: [Target] = [
         ]
     ),
     tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
-    tests("Daybook", ["Configuration", "Daybook", "DevelopmentStack", "Domain"]),
+    tests(
+        "Daybook",
+        ["Configuration", "Daybook", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Storage"]
+    ),
 ]
 
 /// Tests that need servers: the edges against real systems, then the built binaries.

@@ -44,8 +44,8 @@ struct KafkaFaultTests {
         let topic = try kafka.makeTopic("fatal")
         let producer = try kafka.producer(topic)
         try producer.sendAndConfirm(["a"])
-        // INVALID_PRODUCER_EPOCH: another took this producer's place.
-        try kafka.mock?.failProduceRequests(with: [47])
+        // OUT_OF_ORDER_SEQUENCE_NUMBER: producer and broker no longer agree on what was sent.
+        try kafka.mock?.failProduceRequests(with: [45])
         try producer.send("b")
         #expect(try producer.awaitReports(1).first?.error != nil)
         let fatal = try #require(producer.fatalError)

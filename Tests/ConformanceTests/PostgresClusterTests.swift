@@ -123,6 +123,30 @@ import Testing
         }
     }
 
+    @Test(.enabled(if: geteuid() == 0, "only root has folders that the server's user cannot reach"))
+    func `a state folder under root's home gets its data elsewhere, with a link`() throws {
+        var template = Array("/tmp/daybook-test-\(getpid())-XXXXXX".utf8CString)
+        try #require(mkdtemp(&template) != nil)
+        let home = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        defer { try? FileManager.default.removeItem(atPath: home) }
+        let state = home + "/checkout/.daybook"
+        let name = "test-\(getpid())"
+        let location = try PostgresClusterLocation.locate(stateFolder: state, fallbackName: name)
+        defer { try? location.removeAll() }
+        #expect(location.directory == "/var/lib/daybook/\(name)/postgres")
+        #expect(location.note?.contains(location.directory) == true)
+        let cluster = PostgresCluster(location: location)
+        try cluster.start()
+        defer { cluster.stop() }
+        #expect(FileManager.default.fileExists(atPath: state + "/postgres/data/PG_VERSION"))
+        let again = try PostgresClusterLocation.locate(stateFolder: state, fallbackName: "other")
+        #expect(again.directory == location.directory)
+        cluster.stop()
+        try location.removeAll()
+        #expect(!FileManager.default.fileExists(atPath: "/var/lib/daybook/\(name)"))
+        #expect((try? FileManager.default.destinationOfSymbolicLink(atPath: state + "/postgres")) == nil)
+    }
+
     @Test func `a deep folder gets its socket elsewhere`() throws {
         let base = try PrivatePostgres.makeCluster(mode: .durable)
         let outer = (base.location.passwordFile as NSString).deletingLastPathComponent

@@ -120,8 +120,8 @@ enum MigrateCommand: Command {
     static func text(_ outcome: TopicSetUp.Outcome, _ style: TextStyle) -> [String] {
         var lines = outcome.found.map { topic in
             let isNew = outcome.made.contains(topic.name)
-            return "topic \(topic.name): \(topic.partitions) partitions, \(topic.replicationFactor) copies"
-                + (isNew ? ", made" : "")
+            return "topic \(topic.name): \(counted(topic.partitions, "partition", "partitions")), "
+                + counted(topic.replicationFactor, "copy", "copies") + (isNew ? ", made" : "")
         }
         lines += outcome.missing.map { style.bad("topic \($0): missing") }
         lines += outcome.faults.map { style.bad("fault: ") + $0 }

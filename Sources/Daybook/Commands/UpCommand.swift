@@ -84,7 +84,9 @@ enum UpCommand: Command {
         }
         console.print(console.out.heading("Daybook") + " \(DaybookTool.version) starts in \(folder.path)")
         let stack = LocalStack(context, configuration, options, UpReporter(console: console))
-        return try whileRunning(stack, signals, console) { pause in
+        // Cut short, the demonstration has shown nothing.
+        let whenInterrupted: ExitCode = arguments.has("exit-after-demo") ? .failure : .success
+        return try whileRunning(stack, signals, console, whenInterrupted: whenInterrupted) { pause in
             try stack.start(pause: pause)
             return try afterStart(stack, arguments, context, configuration, pause)
         }
@@ -95,6 +97,7 @@ enum UpCommand: Command {
         _ stack: LocalStack,
         _ signals: StopSignals,
         _ console: Console,
+        whenInterrupted: ExitCode,
         _ body: (_ pause: () throws -> Void) throws -> ExitCode
     ) throws -> ExitCode {
         func pause() throws {
@@ -110,14 +113,19 @@ enum UpCommand: Command {
         if case .failure(let error) = outcome, !(error is LocalStack.Interrupted) {
             console.report(.from(error), command: "up")
         }
+        guard !stack.supervisor.parts.isEmpty else { return code(outcome, whenInterrupted) }
         console.print()
         console.print("Stopping; the workers finish their batches (Ctrl-C again does not wait)")
         stack.supervisor.stopAll(isHurried: { signals.wait(milliseconds: 1) != nil }, pause: { usleep(20_000) })
         console.print("Stopped after \(tenths(monotonicSeconds() - start)) s; nothing runs any more")
+        return code(outcome, whenInterrupted)
+    }
+
+    private static func code(_ outcome: Result<ExitCode, any Error>, _ whenInterrupted: ExitCode) -> ExitCode {
         switch outcome {
         case .success(let code): return code
         case .failure(let error):
-            return error is LocalStack.Interrupted ? .success : CommandFailure.from(error).exitCode
+            return error is LocalStack.Interrupted ? whenInterrupted : CommandFailure.from(error).exitCode
         }
     }
 
@@ -159,15 +167,16 @@ enum UpCommand: Command {
         let style = console.out
         let today = Instant.now.day(secondsFromUTC: 0)
         let url = record.url ?? ""
-        let head =
-            "  curl -i \(url)/v1/days -H 'Authorization: Bearer \(token)' \\\n    -H 'Content-Type: application/json' \\\n"
+        func post(_ source: Source, _ steps: String) -> String {
+            "  curl -i \(url)/v1/days -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\\n"
+                + "    -d '{\"source\":\"\(source)\",\"days\":[{\"date\":\"\(today)\",\"steps\":\(steps)}]}'"
+        }
         console.print()
-        console.print(style.heading("Try it") + " (the token holds for 30 days)")
+        console.print(style.heading("Try it") + " (the token holds for 30 days; the second request has a bad item)")
         console.print()
-        console.print(head + "    -d '{\"source\":\"apple_health\",\"days\":[{\"date\":\"\(today)\",\"steps\":4321}]}'")
-        console.print()
-        console.print(head + "    -d '{\"source\":\"health_connect\",\"days\":[{\"date\":\"\(today)\",\"steps\":-1}]}'")
-        console.print()
+        console.print("  TOKEN=\(token)")
+        console.print(post(.appleHealth, "4321"))
+        console.print(post(.healthConnect, "-1"))
         let ingest = record.parts.first { $0.name == "ingest" }
         if let admin = ingest?.adminAddress { console.print("  curl http://\(admin)/metrics") }
         console.print()

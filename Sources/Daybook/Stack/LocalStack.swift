@@ -52,6 +52,7 @@ final class LocalStack {
 
     /// Brings everything up, or throws; whoever calls it stops what runs in either case.
     func start(pause: () throws -> Void) throws {
+        try checkPort()
         try folder.write(record)
         let cluster = try cluster()
         var servers: [any StackPart] = [PostgresPart(cluster: cluster, stage: Stage.servers, limit: 55)]
@@ -96,19 +97,15 @@ final class LocalStack {
     // MARK: The parts
 
     private func cluster() throws -> PostgresCluster {
-        let location = try StackLayout(folder: folder).databaseLocation()
-        let cluster = PostgresCluster(location: location)
+        let layout = StackLayout(folder: folder)
+        var location = try layout.databaseLocation()
         if options.isFresh {
-            try cluster.stopLeftover()
+            try PostgresCluster(location: location).stopLeftover()
             try location.removeAll()
-            return try self.fresh()
+            location = try layout.databaseLocation()
         }
         if let note = location.note { context.console.print("  " + note) }
-        return cluster
-    }
-
-    private func fresh() throws -> PostgresCluster {
-        PostgresCluster(location: try StackLayout(folder: folder).databaseLocation())
+        return PostgresCluster(location: location)
     }
 
     private func broker() throws -> ChildPart {
@@ -129,19 +126,8 @@ final class LocalStack {
     }
 
     private func ingest() throws -> ChildPart {
-        let port: UInt16
-        if options.portIsFixed {
-            guard PortChoice.isFree(options.port) else {
-                throw StackFailure(
-                    .portTaken,
-                    "port \(options.port) on 127.0.0.1 is taken",
-                    next: "`ss -ltnp` shows by whom; leave --port out to get the next free one."
-                )
-            }
-            port = options.port
-        } else {
-            port = try freePort(from: options.port, "the ingest service")
-        }
+        try checkPort()
+        let port = options.portIsFixed ? options.port : try freePort(from: options.port, "the ingest service")
         let admin = try freePort(from: max(8081, port), "the ingest's admin address", besides: [port])
         adminPorts = [port, admin]
         return ChildPart(
@@ -176,6 +162,16 @@ final class LocalStack {
                 ["DAYBOOK_DATABASE_URL": record.databaseURL ?? "", "DAYBOOK_ADMIN_ADDRESS": "127.0.0.1:\(admin)"]
             ),
             readiness: .admin
+        )
+    }
+
+    /// A port that was asked for is not replaced by another.
+    private func checkPort() throws(StackFailure) {
+        guard options.portIsFixed, !PortChoice.isFree(options.port) else { return }
+        throw StackFailure(
+            .portTaken,
+            "port \(options.port) on 127.0.0.1 is taken",
+            next: "`ss -ltnp` shows by whom; leave --port out to get the next free one."
         )
     }
 

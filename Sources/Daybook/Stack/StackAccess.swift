@@ -83,7 +83,11 @@ struct StackAccess {
 
     static func kafkaAdmin(brokers: String, _ configuration: ToolConfiguration) throws -> KafkaAdmin {
         let properties = configuration.kafkaProperties.map { ($0.name, $0.value.reveal()) }
-        return try KafkaAdmin(properties: [("bootstrap.servers", brokers)] + properties) { _ in }
+        // With DAYBOOK_KAFKA_DEBUG the library says a lot; who sets that wants to read it.
+        let isTalkative = configuration.logLevel == .debug
+        return try KafkaAdmin(properties: [("bootstrap.servers", brokers)] + properties) { line in
+            if isTalkative { Console.standardError("\(line.facility) \(line.text)") }
+        }
     }
 
     /// A secret's file without the newline that editors put behind it.

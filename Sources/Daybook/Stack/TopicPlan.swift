@@ -1,4 +1,6 @@
 import Configuration
+import DevelopmentStack
+import Glibc
 import Kafka
 import MessageContract
 
@@ -51,13 +53,13 @@ struct TopicPlan: Sendable {
         }
         if found.replicationFactor < Topic.replicationFactor {
             list.append(
-                "\(found.name) has \(found.replicationFactor) copies, not \(Topic.replicationFactor): "
+                "\(found.name) has \(counted(found.replicationFactor, "copy", "copies")), not \(Topic.replicationFactor): "
                     + "`kafka-reassign-partitions.sh` adds some"
             )
         }
         if let replicas = found.minInSyncReplicas, replicas < Topic.minimumInSyncReplicas {
             list.append(
-                "\(found.name) is acknowledged by \(replicas) copies (min.insync.replicas), not "
+                "\(found.name) is acknowledged by \(counted(replicas, "copy", "copies")) (min.insync.replicas), not "
                     + "\(Topic.minimumInSyncReplicas): " + alter("min.insync.replicas=\(Topic.minimumInSyncReplicas)")
             )
         }
@@ -127,7 +129,7 @@ struct TopicSetUp {
                 outcome.missing.append(name)
             } else {
                 outcome.made += try admin.create([plan.specification(topic)], timeoutMilliseconds: 15_000)
-                if let found = try describe(name) { descriptions.append((topic, found)) }
+                descriptions.append((topic, try describeNew(name)))
             }
         }
         outcome.found = descriptions.map(\.description)
@@ -136,6 +138,22 @@ struct TopicSetUp {
             outcome.weaknesses = descriptions.flatMap { TopicPlan.weaknesses($0.topic, $0.description) }
         }
         return outcome
+    }
+
+    /// A topic that was just made is not known to every broker at once.
+    private func describeNew(_ name: String) throws -> KafkaTopicDescription {
+        let deadline = monotonicSeconds() + 15
+        while true {
+            if let found = try describe(name), found.partitions > 0 { return found }
+            guard monotonicSeconds() < deadline else {
+                throw CommandFailure(
+                    .unavailable,
+                    "the brokers made the topic \(name) and do not know it after 15 s",
+                    next: "Look into the brokers' logs, then run `daybook migrate` again: it goes on where it was."
+                )
+            }
+            usleep(100_000)
+        }
     }
 
     private func describe(_ name: String) throws -> KafkaTopicDescription? {

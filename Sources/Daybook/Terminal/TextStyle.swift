@@ -58,6 +58,11 @@ struct Console: Sendable {
         write(STDERR_FILENO, line + "\n")
     }
 
+    /// For lines that come from threads of libraries.
+    static func standardError(_ line: String) {
+        writeAll(STDERR_FILENO, line + "\n")
+    }
+
     func report(_ failure: CommandFailure, command: String?) {
         note(err.bad("daybook\(command.map { " " + $0 } ?? ""): ") + failure.message)
         if !failure.nextStep.isEmpty { note("  " + failure.nextStep) }

@@ -64,3 +64,8 @@ func shown(tenths: Int32) -> String {
     let sign = value < 0 && value > -10 ? "-" : ""
     return fraction == 0 ? whole : "\(sign)\(whole).\(fraction)"
 }
+
+/// `1 copy`, `3 copies`.
+func counted(_ number: Int, _ one: String, _ many: String) -> String {
+    "\(grouped(number)) \(number == 1 ? one : many)"
+}

@@ -44,7 +44,7 @@ public final class ChildPart: StackPart {
         child = try ChildProcess.start(launch)
     }
 
-    public func poll() -> ExitStatus? { child?.poll() }
+    public func poll() -> ProcessEnd? { child?.poll() }
 
     public func isReady() -> Bool {
         switch readiness {

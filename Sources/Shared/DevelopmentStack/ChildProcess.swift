@@ -1,8 +1,10 @@
+import Dispatch
 import Foundation
 import Glibc
+import Synchronization
 
 /// How a process ended.
-public enum ExitStatus: Hashable, Sendable, CustomStringConvertible {
+public enum ProcessEnd: Hashable, Sendable, CustomStringConvertible {
     case exited(Int32)
     case signalled(Int32)
     /// It could not be started, or not be made ready; in words.
@@ -26,8 +28,7 @@ public enum ExitStatus: Hashable, Sendable, CustomStringConvertible {
 
 /// A child process in a process group of its own, whose output is appended to a file.
 ///
-/// It does not outlive its parent: the kernel sends it SIGTERM when the *thread* that started it ends, so start
-/// children on a thread that lives as long as the process, such as the main one. A terminal's Ctrl-C does not reach
+/// It does not outlive its parent, however that ends: the kernel sends it SIGTERM. A terminal's Ctrl-C does not reach
 /// it; the parent decides in which order to stop. Use from one thread.
 public final class ChildProcess {
     /// What to start.
@@ -60,7 +61,7 @@ public final class ChildProcess {
     }
 
     public let identity: ProcessIdentity
-    private var status: ExitStatus?
+    private var status: ProcessEnd?
 
     private init(identity: ProcessIdentity) {
         self.identity = identity
@@ -91,16 +92,18 @@ public final class ChildProcess {
             )
         }
         defer { close(log) }
-        let pid = try spawn(tied(launch), launch, log)
+        let pid = try SpawningThread.shared.run { () -> Result<pid_t, StackFailure> in
+            Result { () throws(StackFailure) in try spawn(tied(launch), launch, log) }
+        }.get()
         return ChildProcess(identity: ProcessIdentity(pid: pid) ?? ProcessIdentity(pid: pid, startTicks: 0))
     }
 
     /// How the process ended; nil while it runs. Collects it, so that no zombie stays.
-    public func poll() -> ExitStatus? {
+    public func poll() -> ProcessEnd? {
         if let status { return status }
         var word: Int32 = 0
         guard waitpid(identity.pid, &word, WNOHANG) == identity.pid else { return nil }
-        status = ExitStatus(waitStatus: word)
+        status = ProcessEnd(waitStatus: word)
         return status
     }
 
@@ -164,6 +167,51 @@ public final class ChildProcess {
             throw .system(code, "can't start \(launch.program)", elsewhere: "See \(launch.logPath).")
         }
         return pid
+    }
+}
+
+/// The thread that starts children. It never ends: the kernel's parent-death signal watches the thread that started a
+/// child, not the process, and threads of pools come and go.
+private final class SpawningThread: Sendable {
+    static let shared = SpawningThread()
+
+    private let work = Mutex<[@Sendable () -> Void]>([])
+    private let isWanted = DispatchSemaphore(value: 0)
+
+    private init() {
+        Thread.detachNewThread { [self] in
+            while true {
+                isWanted.wait()
+                work.withLock { $0.isEmpty ? nil : $0.removeFirst() }?()
+            }
+        }
+    }
+
+    /// Runs it there, and waits for what it gives.
+    func run<Value: Sendable>(_ body: @escaping @Sendable () -> Value) -> Value {
+        let slot = Slot<Value>()
+        work.withLock { queue in
+            queue.append { slot.fill(body()) }
+        }
+        isWanted.signal()
+        return slot.take()
+    }
+
+    private final class Slot<Value: Sendable>: Sendable {
+        private let value = Mutex<Value?>(nil)
+        private let isFull = DispatchSemaphore(value: 0)
+
+        func fill(_ new: Value) {
+            value.withLock { $0 = new }
+            isFull.signal()
+        }
+
+        func take() -> Value {
+            while true {
+                isFull.wait()
+                if let value = value.withLock({ $0 }) { return value }
+            }
+        }
     }
 }
 

@@ -10,6 +10,12 @@ public struct HTTPCall: Sendable {
         public let body: Data
         public let contentType: String?
 
+        public init(status: Int, body: Data, contentType: String?) {
+            self.status = status
+            self.body = body
+            self.contentType = contentType
+        }
+
         public var text: String { String(decoding: body, as: UTF8.self) }
     }
 

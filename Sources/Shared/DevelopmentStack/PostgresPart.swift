@@ -8,14 +8,14 @@ public final class PostgresPart: StackPart {
     private enum Phase {
         case starting
         case ready
-        case ended(ExitStatus)
+        case ended(ProcessEnd)
     }
 
     /// Shared with the threads; of several starts only the newest counts.
     private final class Progress: Sendable {
         let phase = Mutex<Phase>(.starting)
 
-        func end(_ status: ExitStatus) {
+        func end(_ status: ProcessEnd) {
             phase.withLock { phase in
                 if case .ended = phase { return }
                 phase = .ended(status)
@@ -63,7 +63,7 @@ public final class PostgresPart: StackPart {
         }
     }
 
-    public func poll() -> ExitStatus? {
+    public func poll() -> ProcessEnd? {
         progress.phase.withLock { phase in
             guard case .ended(let status) = phase else { return nil }
             return status

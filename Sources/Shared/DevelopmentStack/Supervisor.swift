@@ -13,7 +13,7 @@ public protocol StackPart: AnyObject {
 
     func start() throws(StackFailure)
     /// Nil while it runs; may be asked again after it ended.
-    func poll() -> ExitStatus?
+    func poll() -> ProcessEnd?
     /// Must answer within about a second.
     func isReady() -> Bool
     func terminate()
@@ -31,7 +31,7 @@ public enum StackEvent: Sendable {
 }
 
 /// Runs parts: starts them stage by stage, restarts what crashes, stops them in reverse. The decisions are
-/// `PartStateMachine`'s; this is the thin driver. Use from the main thread (see `ChildProcess`).
+/// `PartStateMachine`'s; this is the thin driver. Use from one thread.
 public final class Supervisor {
     private struct Entry {
         let part: any StackPart
@@ -40,6 +40,8 @@ public final class Supervisor {
         /// What the part itself says of a start that failed.
         var startFailure: StackFailure?
         var nextProbe = 0.0
+        /// Killed because its start took too long.
+        var isStuck = false
     }
 
     private let policy: SupervisionPolicy
@@ -78,10 +80,12 @@ public final class Supervisor {
         for index in entries.indices {
             let now = monotonicSeconds()
             if !entries[index].machine.isStopped, let status = entries[index].part.poll() {
-                entries[index].lastEnd = status.description
+                entries[index].lastEnd = entries[index].isStuck ? stuckWords : words(status, index)
+                entries[index].isStuck = false
                 if case .failed(let reason) = status {
                     let next = "The log is \(entries[index].part.logPath)."
-                    entries[index].startFailure = StackFailure(.notReady, reason, next: next)
+                    let code: StackFailure.Code = reason.contains("disk is full") ? .noSpace : .notReady
+                    entries[index].startFailure = StackFailure(code, reason, next: next)
                 }
                 perform(entries[index].machine.ended(at: now), index)
             } else if entries[index].machine.awaitsReadiness, now >= entries[index].nextProbe {
@@ -127,7 +131,8 @@ public final class Supervisor {
                 if next == .giveUp { failure = error } else { perform(next, index) }
             }
         case .announceReady(let seconds):
-            report(.ready(part: part.name, address: part.address, seconds: seconds))
+            let address = part.address ?? part.adminAddress.map { "admin \($0)" }
+            report(.ready(part: part.name, address: address, seconds: seconds))
         case .announceCrash(let delay):
             let how = entries[index].lastEnd
             report(.crashed(part: part.name, how: how, restartIn: delay, logPath: part.logPath))
@@ -136,22 +141,26 @@ public final class Supervisor {
                 failure ?? entries[index].startFailure
                 ?? StackFailure(
                     .notReady,
-                    "\(part.name) \(entries[index].lastEnd) before it was ready" + lastLine(of: part.logPath),
+                    "\(part.name) \(entries[index].lastEnd)" + lastLine(of: part.logPath),
                     next: "Its log says why: \(part.logPath)"
                 )
         case .terminate:
             report(.stopping(part: part.name))
             part.terminate()
         case .kill:
-            if entries[index].machine.state == .killing {
-                entries[index].lastEnd = "was not ready after \(Int(policy.startLimit)) s and"
-            }
+            entries[index].isStuck = entries[index].machine.state == .killing
             report(.killed(part: part.name))
             part.kill()
         case .announceStopped: report(.stopped(part: part.name))
         }
         onChange()
     }
+
+    private func words(_ status: ProcessEnd, _ index: Int) -> String {
+        entries[index].machine.awaitsReadiness ? "\(status) before it was ready" : status.description
+    }
+
+    private var stuckWords: String { "was not ready after \(Int(policy.startLimit)) s and was killed" }
 
     private func lastLine(of path: String) -> String {
         guard let line = LogFile(path: path).lastLines(1).first else { return "" }

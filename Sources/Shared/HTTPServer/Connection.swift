@@ -2,22 +2,10 @@ import Glibc
 
 /// One client. The object stays with its slot when the client leaves, and serves the next one.
 final class Connection {
-    enum Phase {
-        case closed
-        /// A request is arriving, or none is there.
-        case reading
-        /// The handler has the request; the socket isn't read.
-        case waiting
-        /// An answer is on its way; the socket isn't read.
-        case writing
-        /// All is said; what still comes is thrown away until the client closes.
-        case lingering
-    }
-
     let slot: Int
     let parser: RequestParser
     var fd: Int32 = -1
-    var phase = Phase.closed
+    var machine = ConnectionStateMachine()
     var input = InputBuffer()
     var backlog = Backlog()
     /// Counts requests, over all clients of this slot, so that a late answer can't reach the wrong one.
@@ -32,7 +20,6 @@ final class Connection {
     /// The time limit for the arriving request is running.
     var isArriving = false
     var sentContinue = false
-    var closesAfterAnswer = false
     var arrivedAt: UInt64 = 0
     var discarded = 0
 
@@ -42,11 +29,12 @@ final class Connection {
         self.parser = parser
     }
 
+    var state: ConnectionStateMachine.State { machine.state }
     var exchange: HTTPExchangeID { HTTPExchangeID(slot: slot, serial: serial) }
 
     func open(_ descriptor: Int32) {
         fd = descriptor
-        phase = .reading
+        machine.open()
         isReadable = false
         peerIsDone = false
         beginMessage()
@@ -56,7 +44,6 @@ final class Connection {
         parser.reset()
         isArriving = false
         sentContinue = false
-        closesAfterAnswer = false
     }
 
     /// Takes in what has been read; nil if there was nothing new.

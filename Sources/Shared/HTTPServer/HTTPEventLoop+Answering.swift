@@ -38,11 +38,11 @@ extension HTTPEventLoop {
     private func waiting(_ exchange: HTTPExchangeID) -> Connection? {
         guard exchange.slot < connections.count else { return nil }
         let connection = connections[exchange.slot]
-        return connection.phase == .waiting && connection.serial == exchange.serial ? connection : nil
+        return connection.state == .waiting && connection.serial == exchange.serial ? connection : nil
     }
 
     func respond(_ connection: Connection, _ response: HTTPResponse) {
-        if response.closesConnection { connection.closesAfterAnswer = true }
+        if response.closesConnection { connection.machine.closeAfterAnswer() }
         let isHead = connection.parser.head.pointee.method == .head
         compose(response, isHead: isHead, persistence: persistence(connection))
         send(connection, status: response.status)
@@ -62,17 +62,16 @@ extension HTTPEventLoop {
     }
 
     private func persistence(_ connection: Connection) -> ResponseWriter.Persistence {
-        if isDraining { connection.closesAfterAnswer = true }
-        if connection.closesAfterAnswer { return .close }
+        if isDraining { connection.machine.closeAfterAnswer() }
+        if connection.machine.closesAfterAnswer { return .close }
         return connection.parser.head.pointee.isHTTP10 ? .keepAliveHTTP10 : .keepAlive
     }
 
     private func send(_ connection: Connection, status: Int) {
-        if connection.phase == .waiting {
+        if connection.machine.beginAnswer() {
             waitingCount -= 1
             observer?.requestAnswered(status: status, nanoseconds: now &- connection.arrivedAt)
         }
-        connection.phase = .writing
         let bytes = UnsafeRawBufferPointer(start: writer.start, count: writer.count)
         switch Socket.send(connection.fd, bytes) {
         case .all:
@@ -106,13 +105,11 @@ extension HTTPEventLoop {
     }
 
     private func finishAnswer(_ connection: Connection) {
-        guard !connection.closesAfterAnswer else {
-            linger(connection)
-            return
-        }
-        connection.phase = .reading
+        switch connection.machine.finishAnswer() {
+        case .linger: linger(connection)
         // Inside the handler the request's bytes are still in use; `serve` goes on afterwards.
-        if !connection.isInHandler { beginNext(connection) }
+        case .readNext: if !connection.isInHandler { beginNext(connection) }
+        }
     }
 
     /// Makes ready for the next request. Served in a turn of its own, never from inside a handler's call.
@@ -126,7 +123,7 @@ extension HTTPEventLoop {
     /// Answers with the server's own problem and closes.
     func refuse(_ connection: Connection, _ refusal: Refusal) {
         observer?.requestRefused(status: refusal.status, reason: refusal.code)
-        connection.closesAfterAnswer = true
+        connection.machine.closeAfterAnswer()
         let isHead = connection.parser.head.pointee.isComplete && connection.parser.head.pointee.method == .head
         compose(refusal.response, isHead: isHead, persistence: .close)
         send(connection, status: refusal.status)
@@ -135,7 +132,6 @@ extension HTTPEventLoop {
     /// Closes the sending side and reads on for a moment: closing with unread bytes would send a reset, and the client
     /// might never see the answer.
     private func linger(_ connection: Connection) {
-        connection.phase = .lingering
         connection.discarded = 0
         if !connection.isInHandler { connection.input.release(to: pool) }
         deadlines[connection.slot] = now &+ limits.lingerTimeout
@@ -145,9 +141,8 @@ extension HTTPEventLoop {
 
     /// Ends a connection; an exchange that is still open is abandoned.
     func leave(_ connection: Connection, reason: StaticString) {
-        guard connection.phase != .closed else { return }
-        let isAbandoned = connection.phase == .waiting
-        connection.phase = .closed
+        let action = connection.machine.leave()
+        guard action != .nothing else { return }
         close(connection.fd)
         connection.fd = -1
         if !connection.isInHandler { connection.input.release(to: pool) }
@@ -156,7 +151,7 @@ extension HTTPEventLoop {
         retiredSlots.append(connection.slot)
         connectionCount -= 1
         observer?.connectionClosed(reason: reason)
-        if isAbandoned {
+        if action == .closeAndAbandon {
             waitingCount -= 1
             handler.exchangeAbandoned(connection.exchange)
         }
@@ -167,23 +162,16 @@ extension HTTPEventLoop {
         nextSweep = now &+ limits.sweepInterval
         for slot in deadlines.indices where deadlines[slot] <= now {
             let connection = connections[slot]
-            switch connection.phase {
-            case .reading:
-                if connection.input.messageBytes > 0 {
-                    refuse(connection, .timeout)
-                } else {
-                    leave(connection, reason: "idle")
-                }
-            case .waiting:
+            switch connection.machine.deadlinePassed(hasBytes: connection.input.messageBytes > 0) {
+            case .refuse: refuse(connection, .timeout)
+            case .leaveIdle: leave(connection, reason: "idle")
+            case .leaveSlowReader: leave(connection, reason: "slow_reader")
+            case .leaveDone: leave(connection, reason: "server_done")
+            case .expire:
                 let exchange = connection.exchange
                 let response = handler.exchangeExpired(exchange)
                 answer(exchange, response)
-            case .writing:
-                leave(connection, reason: "slow_reader")
-            case .lingering:
-                leave(connection, reason: "server_done")
-            case .closed:
-                deadlines[slot] = .max
+            case .nothing: deadlines[slot] = .max
             }
         }
     }

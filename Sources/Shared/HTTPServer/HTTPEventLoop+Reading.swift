@@ -7,19 +7,19 @@ extension HTTPEventLoop {
     private static let discardLimit = 8 << 20
 
     func ready(_ connection: Connection, _ readiness: Readiness) {
-        guard connection.phase != .closed else { return }
+        guard connection.state != .closed else { return }
         if readiness.isBroken {
-            leave(connection, reason: connection.phase == .lingering ? "server_done" : "client_left")
+            leave(connection, reason: connection.state == .lingering ? "server_done" : "client_left")
             return
         }
         if readiness.isHungUp { connection.peerIsDone = true }
         if readiness.isReadable || readiness.isHungUp { connection.isReadable = true }
-        switch connection.phase {
-        case .reading: pump(connection)
-        case .waiting: if connection.peerIsDone { leave(connection, reason: "client_left") }
-        case .writing: if readiness.isWritable { flush(connection) }
-        case .lingering: discard(connection)
-        case .closed: break
+        switch connection.machine.event(isWritable: readiness.isWritable, peerIsDone: connection.peerIsDone) {
+        case .pump: pump(connection)
+        case .flush: flush(connection)
+        case .discard: discard(connection)
+        case .leave: leave(connection, reason: "client_left")
+        case .nothing: break
         }
     }
 
@@ -36,14 +36,14 @@ extension HTTPEventLoop {
         queue.removeAll(keepingCapacity: true)
         for connection in batch {
             connection.isQueued = false
-            if connection.phase == .reading { pump(connection) }
+            if connection.state == .reading { pump(connection) }
         }
     }
 
     /// Parses what is there, serves what is complete and reads on, until nothing is left or an answer is awaited.
     func pump(_ connection: Connection) {
         var steps = 0
-        while connection.phase == .reading {
+        while connection.state == .reading {
             guard steps < Self.stepsPerTurn else {
                 enqueue(connection)
                 return
@@ -61,10 +61,10 @@ extension HTTPEventLoop {
             case nil:
                 break
             }
-            guard connection.phase == .reading, connection.isReadable else { break }
+            guard connection.state == .reading, connection.isReadable else { break }
             read(connection)
         }
-        if connection.phase == .reading, connection.input.messageBytes == 0 {
+        if connection.state == .reading, connection.input.messageBytes == 0 {
             connection.input.release(to: pool)
             if isDraining { leave(connection, reason: "drain") }
         }
@@ -123,8 +123,7 @@ extension HTTPEventLoop {
             case .tooLarge: return refuse(connection, .decompressedTooLarge)
             }
         }
-        connection.closesAfterAnswer = !head.pointee.keepsAlive || isDraining
-        connection.phase = .waiting
+        connection.machine.handOver(keepsAlive: head.pointee.keepsAlive && !isDraining)
         connection.serial = connection.serial == .max ? 1 : connection.serial + 1
         deadlines[connection.slot] = now &+ limits.answerTimeout
         waitingCount += 1
@@ -134,13 +133,13 @@ extension HTTPEventLoop {
         let disposition = handler.handle(request, exchange: exchange)
         connection.isInHandler = false
         // The socket may be closed already, if the handler answered by itself and the client had left.
-        if connection.phase == .closed { connection.input.release(to: pool) } else { connection.input.drop(to: pool) }
+        if connection.state == .closed { connection.input.release(to: pool) } else { connection.input.drop(to: pool) }
         settle(connection, disposition)
     }
 
     private func settle(_ connection: Connection, _ disposition: HTTPDisposition) {
-        guard connection.phase == .waiting else {
-            if connection.phase == .reading { beginNext(connection) }
+        guard connection.state == .waiting else {
+            if connection.state == .reading { beginNext(connection) }
             return
         }
         switch disposition {
@@ -153,7 +152,7 @@ extension HTTPEventLoop {
     }
 
     func discard(_ connection: Connection) {
-        while connection.phase == .lingering, connection.isReadable {
+        while connection.state == .lingering, connection.isReadable {
             // What stands in the writer was sent or copied.
             switch Socket.receive(connection.fd, writer.scratch) {
             case .bytes(let count):

@@ -151,7 +151,7 @@ public final class HTTPEventLoop: @unchecked Sendable {
         isDraining = true
         drainDeadline = monotonicNow() &+ deadline.clampedNanoseconds
         closeListeners()
-        for connection in connections where connection.phase == .reading && connection.input.messageBytes == 0 {
+        for connection in connections where connection.state == .reading && connection.input.messageBytes == 0 {
             // A request may be in the socket already: it is read before the connection counts as idle.
             connection.isReadable = true
             enqueue(connection)
@@ -175,7 +175,7 @@ public final class HTTPEventLoop: @unchecked Sendable {
             if isDraining, connectionCount == 0 || now >= drainDeadline { break }
         }
         closeListeners()
-        for connection in connections where connection.phase != .closed {
+        for connection in connections where connection.state != .closed {
             leave(connection, reason: isDraining ? "drain" : "stopped")
         }
         // What was added may hold the loop.

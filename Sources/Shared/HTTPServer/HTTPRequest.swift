@@ -96,6 +96,23 @@ struct RequestHead {
     private var seen: UInt16 = 0
     private var repeated: UInt16 = 0
 
+    /// Makes ready for the next message. Places of headers that weren't seen are never looked at, so they stay.
+    mutating func reset() {
+        isGzip = false
+        wantsContinue = false
+        isComplete = false
+        headerCount = 0
+        length = 0
+        contentLength = 0
+        bodyStart = 0
+        bodyLength = 0
+        target = ByteRange()
+        path = ByteRange()
+        query = ByteRange()
+        seen = 0
+        repeated = 0
+    }
+
     func has(_ header: HTTPKnownHeader) -> Bool { seen & 1 << header.rawValue != 0 }
     func hasRepeated(_ header: HTTPKnownHeader) -> Bool { repeated & 1 << header.rawValue != 0 }
 

@@ -46,9 +46,4 @@ public enum KafkaProperties {
 
     /// Two members with different assignors abort librdkafka's mock cluster, and cooperative ones lose partitions.
     static let refusedAssignor = "cooperative"
-
-    /// Properties whose values may be printed; of all others only the name is.
-    static func isSecret(_ name: String) -> Bool {
-        ["password", "secret", "pem", "key", "oauthbearer", "jaas"].contains { name.contains($0) }
-    }
 }

@@ -30,6 +30,26 @@ public struct PartitionState: Hashable, Sendable {
     public var appliedThrough: Int64
     public var brake: [UInt8]?
     public var brakedAt: Int64?
+
+    public init(
+        clusterID: String,
+        owner: UUID128,
+        epoch: Int64,
+        nextOffset: Int64,
+        lastRecord: Int64?,
+        appliedThrough: Int64,
+        brake: [UInt8]?,
+        brakedAt: Int64?
+    ) {
+        self.clusterID = clusterID
+        self.owner = owner
+        self.epoch = epoch
+        self.nextOffset = nextOffset
+        self.lastRecord = lastRecord
+        self.appliedThrough = appliedThrough
+        self.brake = brake
+        self.brakedAt = brakedAt
+    }
 }
 
 /// Positions in the database: who reads a partition, from where, fenced by an epoch that every claim raises.

@@ -40,6 +40,13 @@ public struct KafkaUnderTest: Sendable, CustomStringConvertible {
         }
     }
 
+    /// A mock of the test's own with these topics and, if it is not 0, on this port: stopped and started again on the
+    /// same port it is another cluster under the same address.
+    public static func mock(topics: [(name: String, partitions: Int)], port: UInt16 = 0) throws -> KafkaUnderTest {
+        let mock = try MockKafkaCluster(brokers: 1, port: port, topics: topics)
+        return KafkaUnderTest(kind: .mock, bootstrapServers: mock.bootstrapServers, mock: mock, real: nil)
+    }
+
     /// Ends a cluster of the test's own.
     public func stop() {
         mock?.stop()

@@ -23,7 +23,7 @@ public final class RealKafka: Sendable {
         guard let home = Self.home else {
             throw RealKafkaError("KAFKA_HOME is not set: point it at an Apache Kafka")
         }
-        let directory = NSTemporaryDirectory() + "/daybook-kafka-\(UUID().uuidString.prefix(8))"
+        let directory = NSTemporaryDirectory() + "daybook-kafka-\(UUID().uuidString.prefix(8))"
         if FileManager.default.isExecutableFile(atPath: home + "/kafka") {
             launcher = KafkaScript(home: home, directory: directory)
         } else if FileManager.default.isExecutableFile(atPath: home + "/bin/kafka-server-start.sh") {

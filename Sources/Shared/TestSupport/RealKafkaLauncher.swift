@@ -13,42 +13,56 @@ extension RealKafkaLauncher {
     /// A shell that outlives this process by a second at most and ends, by their pids, servers that are left.
     func startWatchdog() throws {
         let script = """
-            while kill -0 \(getpid()) 2>/dev/null && [ -d '\(directory)' ]; do sleep 1; done
+            while [ -e /proc/\(getpid())/exe ] && [ -d '\(directory)' ]; do sleep 1; done
             [ -d '\(directory)' ] || exit 0
             for f in '\(directory)'/node-*/pid; do [ -f "$f" ] && kill -9 "$(cat "$f")" 2>/dev/null; done
             rm -rf '\(directory)'
             """
-        let watchdog = Process()
-        watchdog.executableURL = URL(fileURLWithPath: "/usr/bin/setsid")
-        watchdog.arguments = ["/bin/sh", "-c", script]
-        watchdog.standardInput = FileHandle.nullDevice
-        watchdog.standardOutput = FileHandle.nullDevice
-        watchdog.standardError = FileHandle.nullDevice
-        try watchdog.run()
+        _ = try spawn("/bin/sh", ["-c", script], output: "/dev/null", errors: "/dev/null")
     }
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end. Not by Foundation's `Process`: that waits for every descendant, and the servers stay.
 ///
 /// - Returns: what it wrote to standard output.
 @discardableResult
-private func run(_ program: String, _ arguments: [String], errorsTo log: String) throws -> String {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: program)
-    process.arguments = arguments
-    process.standardInput = FileHandle.nullDevice
-    let output = Pipe()
-    process.standardOutput = output
-    _ = FileManager.default.createFile(atPath: log, contents: nil)
-    process.standardError = FileHandle(forWritingAtPath: log)
-    try process.run()
-    let data = output.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    guard process.terminationStatus == 0 else {
-        let reason = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
-        throw RealKafkaError("\(program) \(arguments.joined(separator: " ")) failed:\n\(reason)")
+private func run(_ program: String, _ arguments: [String], log: String) throws -> String {
+    let output = log + ".out"
+    let pid = try spawn(program, arguments, output: output, errors: log)
+    var status: Int32 = 0
+    while waitpid(pid, &status, 0) < 0 {
+        guard errno == EINTR else { throw RealKafkaError("\(program): waitpid failed with errno \(errno)") }
     }
-    return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+    let words = "\(program) \(arguments.joined(separator: " "))"
+    guard status == 0 else {
+        let reason = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
+        throw RealKafkaError("\(words) failed, see what it says:\n\(reason)")
+    }
+    return try String(contentsOfFile: output, encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+}
+
+/// Starts a program in a session of its own, with none of this process's descriptors.
+private func spawn(_ program: String, _ arguments: [String], output: String, errors: String) throws -> pid_t {
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+    posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+    posix_spawn_file_actions_addopen(&actions, 2, errors, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+    // glibc's calls for closing descriptors and for setsid are hidden from Swift.
+    let prologue = """
+        for f in /proc/$$/fd/*; do f=${f##*/}; (( f > 2 )) && eval "exec $f>&-"; done 2>/dev/null
+        exec setsid "$@"
+        """
+    var words: [UnsafeMutablePointer<CChar>?] = (["bash", "-c", prologue, "bash", program] + arguments).map {
+        strdup($0)
+    }
+    words.append(nil)
+    defer { for word in words { free(word) } }
+    var pid: pid_t = 0
+    let failure = posix_spawn(&pid, "/bin/bash", &actions, nil, words, environ)
+    guard failure == 0 else { throw RealKafkaError("\(program) can't be started (errno \(failure)): check the path") }
+    return pid
 }
 
 /// The helper script `kafka`.
@@ -57,7 +71,7 @@ struct KafkaScript: RealKafkaLauncher {
     let directory: String
 
     private func script(_ arguments: [String]) throws -> String {
-        try run(home + "/kafka", arguments, errorsTo: directory + "/script.log")
+        try run(home + "/kafka", arguments, log: directory + "/script.log")
     }
 
     func start(nodes: Int, settings: [String]) throws -> String {
@@ -102,11 +116,11 @@ struct PlainKafka: RealKafkaLauncher {
             encoding: .utf8
         )
         let storage = home + "/bin/kafka-storage.sh"
-        let id = try run(storage, ["random-uuid"], errorsTo: node + "/uuid.log")
+        let id = try run(storage, ["random-uuid"], log: node + "/uuid.log")
         try run(
             storage,
             ["format", "-t", id, "-c", node + "/server.properties"],
-            errorsTo: node + "/format.log"
+            log: node + "/format.log"
         )
         try launch()
         try awaitPort(ports[0])
@@ -138,13 +152,13 @@ struct PlainKafka: RealKafkaLauncher {
             cd '\(node)' && setsid sh -c 'echo $$ >pid; exec "\(home)/bin/kafka-server-start.sh" server.properties' \
             >log 2>&1 </dev/null &
             """
-        try run("/bin/sh", ["-c", script], errorsTo: node + "/launch.log")
+        try run("/bin/sh", ["-c", script], log: node + "/launch.log")
     }
 
     private func signal(_ name: String) throws {
         let pid = try String(contentsOfFile: node + "/pid", encoding: .utf8)
             .trimmingCharacters(in: .whitespacesAndNewlines)
-        try run("/bin/kill", ["-" + name, pid], errorsTo: node + "/kill.log")
+        try run("/bin/kill", ["-" + name, pid], log: node + "/kill.log")
     }
 
     private func awaitPort(_ port: UInt16) throws {

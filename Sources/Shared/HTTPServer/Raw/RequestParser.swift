@@ -80,7 +80,7 @@ struct ParserState {
     }
 
     mutating func reset() {
-        head = RequestHead()
+        head.reset()
         taken = 0
         refusal = nil
         isInValue = false
@@ -108,7 +108,7 @@ struct ParserState {
     // MARK: Callbacks
 
     mutating func addTarget(_ at: UnsafePointer<CChar>, _ length: Int) -> Int32 {
-        extend(&head.target, at, length)
+        head.target.extend(at, length, from: base)
         return head.target.count > limits.targetBytes ? refuse(.targetTooLong) : 0
     }
 
@@ -122,7 +122,7 @@ struct ParserState {
             head.headerCount += 1
             isInValue = false
         }
-        extend(&slots[head.headerCount - 1].name, at, length)
+        slots[head.headerCount - 1].name.extend(at, length, from: base)
         return 0
     }
 
@@ -133,7 +133,7 @@ struct ParserState {
 
     mutating func addValue(_ at: UnsafePointer<CChar>, _ length: Int) -> Int32 {
         guard !head.isComplete, head.headerCount > 0 else { return 0 }
-        extend(&slots[head.headerCount - 1].value, at, length)
+        slots[head.headerCount - 1].value.extend(at, length, from: base)
         return 0
     }
 
@@ -165,12 +165,6 @@ struct ParserState {
         return Int32(HPE_USER.rawValue)
     }
 
-    private func extend(_ range: inout ByteRange, _ at: UnsafePointer<CChar>, _ length: Int) {
-        let offset = UInt32(clamping: UnsafeRawPointer(at) - UnsafeRawPointer(base))
-        if range.count == 0 { range.start = offset }
-        range.end = offset + UInt32(clamping: length)
-    }
-
     private mutating func finishHeader() {
         guard head.headerCount > 0 else { return }
         let slot = head.headerCount - 1
@@ -198,6 +192,15 @@ struct ParserState {
         case HTTP_OPTIONS.rawValue: .options
         default: .other
         }
+    }
+}
+
+extension ByteRange {
+    /// Adds a piece that llhttp found; the pieces of one name or value follow each other.
+    fileprivate mutating func extend(_ at: UnsafePointer<CChar>, _ length: Int, from base: UnsafeMutableRawPointer) {
+        let offset = UInt32(clamping: UnsafeRawPointer(at) - UnsafeRawPointer(base))
+        if count == 0 { start = offset }
+        end = offset + UInt32(clamping: length)
     }
 }
 

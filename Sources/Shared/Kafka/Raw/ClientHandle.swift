@@ -57,16 +57,34 @@ final class ClientHandle: @unchecked Sendable {
     ) throws(KafkaError) -> KafkaWatermarks {
         var low: Int64 = 0
         var high: Int64 = 0
-        let code = rd_kafka_query_watermark_offsets(
-            pointer,
-            partition.topic,
-            partition.partition,
-            &low,
-            &high,
-            timeoutMilliseconds
-        )
-        try KafkaError.check(code, "watermarks of \(partition)")
+        let deadline = Deadline(milliseconds: timeoutMilliseconds)
+        try retrying(until: deadline) { () throws(KafkaError) in
+            let code = rd_kafka_query_watermark_offsets(
+                pointer,
+                partition.topic,
+                partition.partition,
+                &low,
+                &high,
+                max(1, deadline.remaining)
+            )
+            try KafkaError.check(code, "watermarks of \(partition)")
+        }
         return KafkaWatermarks(low: low, high: high)
+    }
+
+    /// Calls `body` again while a broker answers that something moves or starts (a new topic has no leader for a moment).
+    func retrying<Result>(
+        until deadline: Deadline,
+        _ body: () throws(KafkaError) -> Result
+    ) throws(KafkaError) -> Result {
+        while true {
+            do throws(KafkaError) {
+                return try body()
+            } catch {
+                guard error.code > 0, error.isRetriable, deadline.remaining > 100 else { throw error }
+                usleep(50_000)
+            }
+        }
     }
 
     /// Blocks up to the time given. With a handle: that topic; without: all topics that this client uses.

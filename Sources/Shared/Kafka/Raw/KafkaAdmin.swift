@@ -2,8 +2,8 @@ import CRdKafka
 
 /// Makes and describes topics. Every call blocks up to the time given; any thread.
 ///
-/// What librdkafka's mock cluster can't do is refused by the client before anything is sent: `create` throws
-/// `isUnsupported`, and descriptions come without settings. Calls on groups are left out on purpose, since some of them
+/// librdkafka's mock cluster, known by its cluster id, can neither make topics nor tell settings, and asking it would
+/// wait for a controller that it doesn't name: `create` throws `isUnsupported`, descriptions come without settings. Calls on groups are left out on purpose, since some of them
 /// abort the client there; `committedOffsets` asks as a member would, which every broker answers.
 public final class KafkaAdmin: Sendable {
     private let client: ClientHandle
@@ -20,7 +20,7 @@ public final class KafkaAdmin: Sendable {
         self.log = log
     }
 
-    /// Makes those topics that don't exist yet; one that exists is left as it is.
+    /// Makes those topics that don't exist yet, and waits until they can be used; one that exists is left as it is.
     ///
     /// - Returns: the names of the topics that were made.
     @discardableResult
@@ -29,6 +29,7 @@ public final class KafkaAdmin: Sendable {
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> [String] {
         if topics.isEmpty { return [] }
+        let deadline = Deadline(milliseconds: timeoutMilliseconds)
         var requests: [OpaquePointer?] = []
         defer { for request in requests { rd_kafka_NewTopic_destroy(request) } }
         let errorText = ErrorText()
@@ -64,6 +65,10 @@ public final class KafkaAdmin: Sendable {
             let text = rd_kafka_topic_result_error_string(result).map { String(cString: $0) } ?? ""
             try KafkaError.check(code, "\(name): \(text)")
             made.append(name)
+        }
+        // The answer comes before every broker knows the topic and leads its partitions.
+        for name in made {
+            try client.awaitLeaders(ofTopic: name, deadline: deadline)
         }
         return made
     }
@@ -161,12 +166,34 @@ extension ClientHandle {
         return settings
     }
 
+    func awaitLeaders(ofTopic name: String, deadline: Deadline) throws(KafkaError) {
+        guard let topic = rd_kafka_topic_new(pointer, name, nil) else { throw KafkaError(rd_kafka_last_error(), name) }
+        defer { rd_kafka_topic_destroy(topic) }
+        try retrying(until: deadline) { () throws(KafkaError) in
+            let isReady = try metadata(of: topic, timeoutMilliseconds: max(1, deadline.remaining)) { metadata in
+                guard metadata.topic_cnt > 0, let topic = metadata.topics?.pointee else { return false }
+                let partitions = UnsafeBufferPointer(start: topic.partitions, count: Int(topic.partition_cnt))
+                return topic.err == RD_KAFKA_RESP_ERR_NO_ERROR && partitions.allSatisfy { $0.leader >= 0 }
+            }
+            if !isReady { throw KafkaError(RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, name) }
+        }
+    }
+
+    private func isMock(timeoutMilliseconds: Int32) throws(KafkaError) -> Bool {
+        try clusterID(timeoutMilliseconds: max(1, timeoutMilliseconds)).hasPrefix("mockCluster")
+    }
+
     /// Sends one admin request and waits for its answer, which the caller frees.
     func request(
         _ operation: rd_kafka_admin_op_t,
         _ timeoutMilliseconds: Int32,
         _ send: (_ options: OpaquePointer?, _ queue: OpaquePointer?) -> Void
     ) throws(KafkaError) -> OpaquePointer {
+        let deadline = Deadline(milliseconds: timeoutMilliseconds)
+        if try isMock(timeoutMilliseconds: timeoutMilliseconds) {
+            // It names no controller: the request would wait for one until its time is up.
+            throw KafkaError(code: KafkaError.Code.unsupportedFeature, detail: "the development broker")
+        }
         let errorText = ErrorText()
         let options = rd_kafka_AdminOptions_new(pointer, operation)
         defer { rd_kafka_AdminOptions_destroy(options) }
@@ -181,7 +208,7 @@ extension ClientHandle {
         )
         try KafkaError.check(code, errorText.text)
         send(options, queue)
-        guard let event = rd_kafka_queue_poll(queue, timeoutMilliseconds &+ 500) else {
+        guard let event = rd_kafka_queue_poll(queue, deadline.remaining &+ 500) else {
             throw KafkaError(code: KafkaError.Code.timedOut, detail: "admin request")
         }
         let result = rd_kafka_event_error(event)

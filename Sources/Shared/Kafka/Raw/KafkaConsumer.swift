@@ -19,6 +19,7 @@ public final class KafkaConsumer {
     ///   - properties: librdkafka's, `bootstrap.servers` and `group.id` among them; they override the defaults.
     ///   - topics: the names to subscribe to.
     ///   - log: the library's lines.
+    /// - Throws: when a property is refused. Brokers are not needed yet.
     public init(
         properties: [(String, String)],
         topics: [String],

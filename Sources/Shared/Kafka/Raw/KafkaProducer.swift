@@ -22,6 +22,7 @@ public final class KafkaProducer: @unchecked Sendable {
     ///   - properties: librdkafka's, `bootstrap.servers` among them; they override the product's defaults.
     ///   - topics: `produce` and the reports name a topic by its index here.
     ///   - log: the library's lines; its errors come from `drainReports`.
+    /// - Throws: when a property or a topic's name is refused. Brokers are not needed yet.
     public init(
         properties: [(String, String)],
         topics: [String],
@@ -155,9 +156,10 @@ public final class KafkaProducer: @unchecked Sendable {
     public func prime(timeoutMilliseconds: Int32) throws(KafkaError) {
         let deadline = Deadline(milliseconds: timeoutMilliseconds)
         for (index, handle) in handles.enumerated() {
-            let topic = try describe(handle, timeoutMilliseconds: deadline.remaining)
-            if let error = topic.error { throw error }
-            counts.withLock { $0[index] = topic.partitions }
+            let partitions = try client.retrying(until: deadline) { () throws(KafkaError) in
+                try countPartitions(handle, timeoutMilliseconds: deadline.remaining)
+            }
+            counts.withLock { $0[index] = partitions }
         }
     }
 
@@ -181,18 +183,19 @@ public final class KafkaProducer: @unchecked Sendable {
         return descriptions
     }
 
-    private func describe(
+    private func countPartitions(
         _ handle: OpaquePointer,
         timeoutMilliseconds: Int32
-    ) throws(KafkaError) -> (partitions: Int, error: KafkaError?) {
-        try client.metadata(of: handle, timeoutMilliseconds: max(1, timeoutMilliseconds)) { metadata in
-            let name = rd_kafka_topic_name(handle).map { String(cString: $0) } ?? ""
+    ) throws(KafkaError) -> Int {
+        let found = try client.metadata(of: handle, timeoutMilliseconds: max(1, timeoutMilliseconds)) {
+            metadata -> (code: rd_kafka_resp_err_t, partitions: Int) in
             guard metadata.topic_cnt > 0, let topic = metadata.topics?.pointee else {
-                return (0, KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, name))
+                return (RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, 0)
             }
-            if topic.err != RD_KAFKA_RESP_ERR_NO_ERROR { return (0, KafkaError(topic.err, name)) }
-            return (Int(topic.partition_cnt), nil)
+            return (topic.err, Int(topic.partition_cnt))
         }
+        try KafkaError.check(found.code, rd_kafka_topic_name(handle).map { String(cString: $0) })
+        return found.partitions
     }
 
     @discardableResult

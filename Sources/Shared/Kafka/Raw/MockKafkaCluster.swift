@@ -25,6 +25,7 @@ public final class MockKafkaCluster: Sendable {
     ///   - port: of the first broker; 0 lets the system choose.
     ///   - topics: made before the first client can connect.
     ///   - log: the mock's own lines.
+    /// - Throws: when the port is taken.
     public init(
         brokers: Int = 1,
         port: UInt16 = 0,
@@ -59,7 +60,7 @@ public final class MockKafkaCluster: Sendable {
         bootstrapServers = String(cString: servers)
         clusterID = made.id
         state = Mutex(State(cluster: made.cluster, client: client))
-        if port != 0, !bootstrapServers.split(separator: ",").first.map({ $0.hasSuffix(":\(port)") }).unwrap(false) {
+        if port != 0, bootstrapServers.split(separator: ",").first?.hasSuffix(":\(port)") != true {
             stop()
             throw KafkaError(
                 code: KafkaError.Code.state,
@@ -168,8 +169,4 @@ public final class MockKafkaCluster: Sendable {
             spoilers.append(malloc(size))
         }
     }
-}
-
-extension Optional where Wrapped == Bool {
-    fileprivate func unwrap(_ fallback: Bool) -> Bool { self ?? fallback }
 }

@@ -1,7 +1,7 @@
 import CRdKafka
 
 extension KafkaError {
-    /// - Parameter detail: what the library said beyond the code; never a configuration value.
+    /// The detail is what the library said beyond the code; never a configuration value.
     init(_ code: rd_kafka_resp_err_t, _ detail: String? = nil, isFatal: Bool = false) {
         let name = rd_kafka_err2name(code).map { String(cString: $0) } ?? "\(code.rawValue)"
         let text = rd_kafka_err2str(code).map { String(cString: $0) } ?? "unknown error"

@@ -1,0 +1,76 @@
+public import Domain
+internal import Kafka
+public import MessageContract
+
+/// Writes records as ingest does, straight to a topic.
+public final class RecordPublisher {
+    private let producer: KafkaProducer
+    private var generator = SystemRandomNumberGenerator()
+    private var failures = 0
+
+    public init(bootstrapServers: String, topics: [Topic] = [.daysLive, .daysHistory]) throws {
+        producer = try KafkaProducer(
+            properties: [("bootstrap.servers", bootstrapServers)],
+            topics: topics.map { $0.name(prefix: "") },
+            log: { _ in }
+        )
+        try producer.prime(timeoutMilliseconds: 20_000)
+    }
+
+    /// One record of days, dated and versioned by `receivedAt`.
+    public func publish(
+        _ user: UserID,
+        _ source: Source,
+        receivedAt: Instant,
+        observedAt: Instant? = nil,
+        localDate: CalendarDay,
+        lane: Lane = .live,
+        _ days: [(CalendarDay, MetricValues)]
+    ) throws {
+        let record = DaysRecord(
+            source: source,
+            origin: "",
+            observedAt: observedAt,
+            timeZone: "UTC",
+            localDate: localDate,
+            days: days.map { DaysRecord.Day(date: $0.0, values: $0.1) }
+        )
+        try publish(raw: record.encoded(), key: user.description, schema: "days/1", receivedAt: receivedAt, lane: lane)
+    }
+
+    /// Anything at all, to make what no ingest would write.
+    public func publish(
+        raw value: [UInt8],
+        key: String,
+        schema: String,
+        receivedAt: Instant,
+        lane: Lane = .live
+    ) throws {
+        let event = UUID128.version7(at: receivedAt, random: (generator.next(), generator.next()))
+        let index = lane == .live ? 0 : 1
+        while true {
+            do {
+                try Array(key.utf8).withUnsafeBytes { key in
+                    try value.withUnsafeBytes { value in
+                        try producer.produce(topicIndex: index, key: key, value: value, tag: 0) { headers in
+                            headers.add(HeaderName.schema, schema)
+                            headers.add(HeaderName.eventID, event.description)
+                            headers.add(HeaderName.receivedAt, receivedAt.description)
+                        }
+                    }
+                }
+                return
+            } catch let error as KafkaError where error.isQueueFull {
+                try flush()
+            }
+        }
+    }
+
+    /// Waits until every record is acknowledged.
+    public func flush() throws {
+        var failure: KafkaError?
+        let left = producer.flush(timeoutMilliseconds: 30_000) { if let error = $0.error { failure = error } }
+        if let failure { throw failure }
+        if left > 0 { throw Eventually.TimedOut(what: "\(left) records without an acknowledgement") }
+    }
+}

@@ -1,0 +1,256 @@
+import DevelopmentStack
+import Domain
+import Foundation
+import Kafka
+import MessageContract
+import Postgres
+import Storage
+import TestSupport
+import Testing
+
+/// The built worker, on the development broker and, where there is one, on a real Kafka.
+@Suite struct `The aggregator worker` {
+    private let today = PipelineUnderTest.today
+    private let now = PipelineUnderTest.now
+    private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
+
+    @Test(arguments: KafkaUnderTest.Kind.allAvailable)
+    func `poison becomes dead letters with their origin, and its neighbours are applied (C2, D9)`(
+        kind: KafkaUnderTest.Kind
+    ) throws {
+        let pipeline = try PipelineUnderTest(kind)
+        defer { pipeline.kafka.stop() }
+        let publisher = try pipeline.publisher()
+        for number in 0..<100 {
+            let user = UserID(high: 1, low: UInt64(number))
+            if number == 50 {
+                try publisher.publish(raw: Array("}{".utf8), key: alice.description, schema: "days/1", receivedAt: now)
+                try publisher.publish(raw: Array("{}".utf8), key: alice.description, schema: "days/9", receivedAt: now)
+            }
+            try publisher.publish(user, .appleHealth, receivedAt: now, localDate: today, [(today, [.steps: 50_000])])
+        }
+        try publisher.flush()
+        let worker = try pipeline.startWorker()
+        try pipeline.waitUntilApplied(worker: worker)
+        #expect(try pipeline.reads.tableHashes().sources.rows == 100)
+        let letters = try pipeline.deadLetters()
+        #expect(letters.count == 2)
+        #expect(Set(letters.compactMap { $0["reason"] }) == ["bad_json", "unknown_schema"])
+        for letter in letters {
+            #expect(letter["origin-topic"] == Topic.daysLive.name(prefix: ""))
+            #expect(letter["origin-partition"].flatMap { Int32($0) } != nil)
+            #expect(letter["origin-offset"].flatMap { Int64($0) } != nil)
+            #expect(letter["attempt"] == "1" && letter["schema"] != nil && letter["event-id"] != nil)
+        }
+        #expect(try worker.stop() == 0)
+        #expect(!worker.output.contains("50000") && !worker.output.contains("}{"))
+    }
+
+    @Test func `a flood of poison stops the partition at the limit (C3)`() throws {
+        let pipeline = try PipelineUnderTest(.mock, partitions: 1)
+        defer { pipeline.kafka.stop() }
+        let publisher = try pipeline.publisher()
+        for _ in 0..<500 {
+            try publisher.publish(raw: Array("x".utf8), key: alice.description, schema: "days/1", receivedAt: now)
+        }
+        try publisher.flush()
+        let worker = try pipeline.startWorker()
+        let name = PartitionName(topic: Topic.daysLive.name(prefix: ""), partition: 0)
+        let offsets = OffsetsStore(pipeline.connection)
+        try Eventually.holds("the brake is on") { try offsets.look(name)?.brakedAt != nil }
+        #expect(try offsets.look(name)?.nextOffset == 100)
+        #expect(try worker.stop() == 0)
+        // A restart does not forget.
+        let again = try pipeline.startWorker()
+        try Eventually.holds("the partition is claimed again") { (try offsets.look(name)?.epoch ?? 0) >= 2 }
+        #expect(try again.stop() == 0)
+        #expect(try offsets.look(name)?.nextOffset == 100)
+        #expect(try pipeline.deadLetters().count == 100)
+    }
+
+    @Test(arguments: KafkaUnderTest.Kind.allAvailable)
+    func `killed again and again in the middle of a load, it ends with the hash of one that was not (C4, D2)`(
+        kind: KafkaUnderTest.Kind
+    ) throws {
+        let pipeline = try PipelineUnderTest(kind)
+        defer { pipeline.kafka.stop() }
+        let publisher = try pipeline.publisher()
+        var generator = SystemRandomNumberGenerator()
+        let sources: [Source] = [.appleHealth, .healthConnect, .garmin, .manual]
+        for round in 0..<40 {
+            for number in 0..<50 {
+                let source = sources[Int.random(in: 0..<4, using: &generator)]
+                let days = (0..<10).map { offset -> (CalendarDay, MetricValues) in
+                    let steps = Int32.random(in: 0...2000, using: &generator) * 10
+                    return (today.advanced(by: -offset), [.steps: steps, .activeEnergy: steps / 3])
+                }
+                // Some arrive late: their readings are older than what went before.
+                let minutes = Int.random(in: 0...60, using: &generator) - round
+                try publisher.publish(
+                    UserID(high: 2, low: UInt64(number)),
+                    source,
+                    receivedAt: now,
+                    observedAt: now.advanced(bySeconds: -minutes * 60),
+                    localDate: today,
+                    days
+                )
+            }
+        }
+        try publisher.flush()
+        let small = ["DAYBOOK_BATCH_RECORDS": "20"]
+        var kills = 0
+        var before = Int64(0)
+        while kills < 5 {
+            let worker = try pipeline.startWorker(small)
+            try Eventually.holds("the worker gets on", seconds: 60) {
+                let applied = try OffsetsStore(pipeline.connection).all().reduce(0) { $0 + $1.state.nextOffset }
+                guard applied > before else { return false }
+                before = applied
+                return true
+            }
+            try worker.kill()
+            kills += 1
+        }
+        #expect(before < 2000)
+        let last = try pipeline.startWorker()
+        try pipeline.waitUntilApplied(seconds: 90, worker: last)
+        #expect(try last.stop() == 0)
+
+        let calm = try PipelineUnderTest(on: pipeline.kafka, partitions: pipeline.partitions)
+        let undisturbed = try calm.startWorker(["DAYBOOK_CONSUMER_GROUP": "undisturbed"])
+        try calm.waitUntilApplied(seconds: 90, worker: undisturbed)
+        #expect(try undisturbed.stop() == 0)
+        let hashes = (killed: try pipeline.hash(), calm: try calm.hash())
+        print("table hash after \(kills) kills on \(kind.rawValue): \(hashes.killed); without: \(hashes.calm)")
+        #expect(hashes.killed == hashes.calm)
+        for number in 0..<50 {
+            #expect(try pipeline.reads.drift(of: UserID(high: 2, low: UInt64(number))).drifted == 0)
+        }
+    }
+
+    @Test func `a broker that comes back as another log is read from its beginning (C20)`() throws {
+        let pipeline = try PipelineUnderTest(.mock)
+        let port = try #require(UInt16(pipeline.kafka.bootstrapServers.split(separator: ":").last ?? ""))
+        let publisher = try pipeline.publisher()
+        for number in 0..<30 {
+            let user = UserID(high: 3, low: UInt64(number))
+            try publisher.publish(user, .appleHealth, receivedAt: now, localDate: today, [(today, [.steps: 10])])
+        }
+        try publisher.flush()
+        let worker = try pipeline.startWorker()
+        try pipeline.waitUntilApplied(worker: worker)
+        pipeline.kafka.stop()
+        // As many records as before and more: the old position lies inside the new log.
+        let reborn = try KafkaUnderTest.mock(topics: PipelineUnderTest.topics(2), port: port)
+        defer { reborn.stop() }
+        #expect(reborn.bootstrapServers == pipeline.kafka.bootstrapServers)
+        let second = try RecordPublisher(bootstrapServers: reborn.bootstrapServers)
+        for number in 0..<60 {
+            let user = UserID(high: 4, low: UInt64(number))
+            try second.publish(user, .appleHealth, receivedAt: now, localDate: today, [(today, [.steps: 20])])
+        }
+        try second.flush()
+        try Eventually.holds("no record of the new log is passed over", seconds: 90) {
+            try pipeline.reads.tableHashes().sources.rows == 90
+        }
+        #expect(worker.output.contains("another log"))
+        #expect(try worker.stop() == 0)
+    }
+
+    @Test func `a day read before and after midnight becomes final once, and re-sends change nothing (C21, B7)`() throws
+    {
+        let pipeline = try PipelineUnderTest(.mock)
+        defer { pipeline.kafka.stop() }
+        let yesterday = today.advanced(by: -1)
+        let publisher = try pipeline.publisher()
+        let evening = now.advanced(bySeconds: -9 * 3600)
+        try publisher.publish(
+            alice,
+            .appleHealth,
+            receivedAt: evening,
+            localDate: yesterday,
+            [(yesterday, [.steps: 61_000])]
+        )
+        try publisher.flush()
+        let worker = try pipeline.startWorker()
+        try pipeline.waitUntilApplied(worker: worker)
+        #expect(try pipeline.reads.canonicalDays(of: alice, yesterday...yesterday).first?.day.isFinal == false)
+        for minute in 0..<21 {
+            try publisher.publish(
+                alice,
+                .appleHealth,
+                receivedAt: evening.advanced(bySeconds: 8 * 3600 + minute * 60),
+                localDate: today,
+                [(yesterday, [.steps: 61_000])]
+            )
+        }
+        try publisher.flush()
+        try pipeline.waitUntilApplied(worker: worker)
+        let days = try pipeline.reads.canonicalDays(of: alice, yesterday...yesterday)
+        #expect(days.count == 1 && days.first?.day.isFinal == true && days.first?.day.values == [.steps: 61_000])
+        #expect(try worker.stop() == 0)
+    }
+
+    @Test func `partitions of a month that nobody made are made by need, and nothing becomes a dead letter (C22)`()
+        throws
+    {
+        let pipeline = try PipelineUnderTest(.mock)
+        defer { pipeline.kafka.stop() }
+        let publisher = try pipeline.publisher()
+        let old = (0..<12).map { (today.advanced(by: -60 - $0 * 28), [.steps: 10] as MetricValues) }
+        try publisher.publish(alice, .garmin, receivedAt: now, localDate: today, lane: .history, old)
+        try publisher.flush()
+        let worker = try pipeline.startWorker()
+        try pipeline.waitUntilApplied(worker: worker)
+        #expect(try pipeline.reads.canonicalDays(of: alice, today.advanced(by: -400)...today).count == 12)
+        #expect(try pipeline.deadLetters().isEmpty)
+        #expect(try worker.stop() == 0)
+    }
+
+    @Test(.enabled(if: KafkaUnderTest.Kind.allAvailable.contains(.real), "needs KAFKA_HOME"))
+    func `a record from an hour ahead of the broker is a dead letter (C23)`() throws {
+        let pipeline = try PipelineUnderTest(.real)
+        defer { pipeline.kafka.stop() }
+        let publisher = try pipeline.publisher()
+        let ahead = Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000)).advanced(bySeconds: 3600)
+        try publisher.publish(alice, .appleHealth, receivedAt: ahead, localDate: today, [(today, [.steps: 10])])
+        try publisher.publish(alice, .appleHealth, receivedAt: now, localDate: today, [(today, [.steps: 20])])
+        try publisher.flush()
+        let worker = try pipeline.startWorker()
+        try pipeline.waitUntilApplied(worker: worker)
+        #expect(try pipeline.deadLetters().map { $0["reason"] } == ["clock"])
+        #expect(try pipeline.reads.canonicalDays(of: alice, today...today).first?.day.values == [.steps: 20])
+        #expect(try worker.stop() == 0)
+    }
+
+    @Test func `with the database down it stays alive, says so, and catches up alone (C8, D8)`() throws {
+        let pipeline = try PipelineUnderTest(.mock)
+        defer { pipeline.kafka.stop() }
+        let cluster = try PrivatePostgres.makeCluster(mode: .durable)
+        try cluster.start()
+        defer { cluster.stop() }
+        let url = try cluster.createDatabase(named: "away")
+        let setup = try PostgresConnection(url: url, applicationName: "setup")
+        try Migrator(setup).migrate(today: today)
+        let worker = try pipeline.startWorker(["DAYBOOK_DATABASE_URL": url])
+        let publisher = try pipeline.publisher()
+        try publisher.publish(alice, .appleHealth, receivedAt: now, localDate: today, [(today, [.steps: 10])])
+        try publisher.flush()
+        try Eventually.holds("the first record is applied", seconds: 60) {
+            try DayReads(setup).canonicalDays(of: alice, today...today).count == 1
+        }
+        cluster.stop()
+        let later = now.advanced(bySeconds: 60)
+        try publisher.publish(alice, .appleHealth, receivedAt: later, localDate: today, [(today, [.steps: 20])])
+        try publisher.flush()
+        try Eventually.holds("it notices", seconds: 60) { worker.output.contains("database is away") }
+        #expect(worker.isRunning)
+        try cluster.start()
+        let back = try PostgresConnection(url: url, applicationName: "back")
+        try Eventually.holds("the second record is applied", seconds: 60) {
+            try DayReads(back).canonicalDays(of: alice, today...today).first?.day.values == [.steps: 20]
+        }
+        #expect(try pipeline.deadLetters().isEmpty)
+        #expect(try worker.stop() == 0)
+    }
+}
