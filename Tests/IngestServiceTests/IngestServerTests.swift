@@ -256,7 +256,7 @@ struct IngestServerTests {
         #expect(ingest.finish())
     }
 
-    @Test func `bodies may be compressed, and large ones are refused`() throws {
+    @Test func `large bodies and unknown encodings are refused`() throws {
         let ingest = try IngestUnderTest(["DAYBOOK_MAX_BODY_BYTES": "2048"])
         let client = try ingest.connect()
         let large = IngestUnderTest.body() + String(repeating: " ", count: 4096)
