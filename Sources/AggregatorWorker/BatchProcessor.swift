@@ -108,6 +108,7 @@ final class BatchProcessor {
                 )
             case .fenceLost: return .fenceLost
             case .rolledBack: return .again(why: "conflict")
+            case .tooManyOrigins(let refused): return retry(batch, without: refused, of: partition)
             }
         } catch let error as PostgresError {
             return outcome(of: error, batch, partition, cut)
@@ -140,6 +141,24 @@ final class BatchProcessor {
         }
     }
 
+    /// The batch again, with the records of which a connection would be one origin too many as dead letters.
+    private func retry(
+        _ batch: ArraySlice<PendingRecord>,
+        without refused: [Int],
+        of partition: LanePartition
+    ) -> Outcome {
+        let refused = Set(refused)
+        var number = 0
+        var again = partition
+        again.waiting = batch.map { pending in
+            guard case .days = pending.content else { return pending }
+            defer { number += 1 }
+            return refused.contains(number)
+                ? PendingRecord(record: pending.record, content: .poison(.tooManyOrigins)) : pending
+        }
+        return process(again)
+    }
+
     /// The database refuses something in the batch: halves find the one record, which becomes a dead letter; all
     /// before it are applied by the way.
     private func bisect(_ batch: ArraySlice<PendingRecord>, _ partition: LanePartition, _ error: PostgresError)
@@ -166,6 +185,7 @@ final class BatchProcessor {
         metrics.older.add(counts.older)
         metrics.suppressed.add(counts.suppressed)
         metrics.belowFloor.add(counts.belowFloor)
+        metrics.sourceRows.add(counts.sourceRowsWritten)
         metrics.canonical.add(counts.canonicalWritten)
         metrics.batchDays.observe(Double(counts.changed + counts.confirmed + counts.older))
         for letter in poison { metrics.deadLetter(letter.reason) }

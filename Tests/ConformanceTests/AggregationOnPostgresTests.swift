@@ -111,7 +111,8 @@ import Testing
         let before = try database.reads.connections(of: alice)
         let result = try database.apply([record(alice, .appleHealth, minute: 30, days)])
         guard case .applied(let counts) = result else { Issue.record("not applied"); return }
-        #expect(counts.confirmed == 15 && counts.changed == 0 && counts.canonicalWritten == 0)
+        #expect(counts.confirmed == 15 && counts.changed == 0)
+        #expect(counts.sourceRowsWritten == 0 && counts.canonicalWritten == 0)
         let after = try database.reads.connections(of: alice)
         #expect(after.first?.lastPushAt == (before.first?.lastPushAt ?? 0) + 1_800_000_000)
         #expect(after.first?.lastDataAt == before.first?.lastDataAt)
@@ -214,64 +215,134 @@ import Testing
         #expect(counts.belowFloor == 1 && counts.changed == 1)
     }
 
-    @Test(arguments: 0..<6)
-    func `any order, any split, any duplication, deletions anywhere: the same hash (D3, D7)`(seed: Int) throws {
-        var generator = SplitMix(state: UInt64(seed) &* 77 + 3)
-        enum Event {
-            case record(DecodedDays)
-            case deletion(UserID, Version)
-        }
-        let users = (1...3).map { UserID(high: 7, low: UInt64($0)) }
-        let events: [Event] = (0..<60).map { _ in
-            let user = users[Int.random(in: 0..<3, using: &generator)]
+    private enum Event {
+        case days(DecodedDays)
+        case account(AccountChange)
+    }
+
+    private func accountChange(_ user: UserID, minute: Int, _ generator: inout SplitMix) -> AccountChange {
+        let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
+        let kinds: [AccountChange.Kind] = [
+            .delete, .disconnect(.oura, withData: true), .disconnect(.appleHealth, withData: false),
+            .pin(.steps, .oura), .pin(.steps, .manual), .pin(.steps, nil),
+        ]
+        let event = EventID(high: 0, low: UInt64.random(in: 0...1, using: &generator))
+        return AccountChange(
+            user: user,
+            kind: kinds[Int.random(in: 0..<kinds.count, using: &generator)],
+            receivedAt: received,
+            version: Version(observedAt: nil, receivedAt: received, event: event)
+        )
+    }
+
+    private func events(_ users: [UserID], _ generator: inout SplitMix) -> [Event] {
+        // Days that fit a window, and days that push one another out of it.
+        let reach = [3, 60].randomElement(using: &generator) ?? 3
+        return (0..<70).map { _ in
+            let user = users[Int.random(in: 0..<users.count, using: &generator)]
             let minute = Int.random(in: 0...40, using: &generator)
-            if Int.random(in: 0..<12, using: &generator) == 0 {
-                let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
-                return .deletion(user, Version.watermark(deletedAt: received))
+            if Int.random(in: 0..<8, using: &generator) == 0 {
+                return .account(accountChange(user, minute: minute, &generator))
             }
             let days = (0..<Int.random(in: 1...4, using: &generator)).map { _ -> (Int, MetricValues) in
                 var values = MetricValues()
                 for metric in [Metric.steps, .sleepMinutes, .hrvSDNN] where Bool.random(using: &generator) {
-                    values[metric] = Int32.random(in: 1...3, using: &generator) * 10
+                    values[metric] = Int32.random(in: 1...2, using: &generator) * 10
                 }
-                return (Int.random(in: 0...3, using: &generator), values)
+                return (Int.random(in: 0...reach, using: &generator) - 1, values)
             }
             let sources: [Source] = [.appleHealth, .oura, .manual]
-            return .record(
+            return .days(
                 record(
                     user,
                     sources[Int.random(in: 0..<3, using: &generator)],
                     minute: minute,
-                    origin: Bool.random(using: &generator) ? "" : "watch",
-                    closed: Bool.random(using: &generator),
+                    origin: Int.random(in: 0..<3, using: &generator) > 0 ? "" : "watch",
+                    closed: Int.random(in: 0..<4, using: &generator) == 0,
                     tie: UInt64.random(in: 0...1, using: &generator),
                     days
                 )
             )
         }
+    }
+
+    @Test(arguments: 0..<8)
+    func `any order, split and duplication, with deletions, disconnects and pins anywhere: the same hash (D3, D7, C19)`(
+        seed: Int
+    ) throws {
+        var generator = SplitMix(state: UInt64(seed) &* 77 + 3)
+        let users = (1...3).map { UserID(high: 7, low: UInt64($0)) }
+        let events = events(users, &generator)
         var hashes: Set<String> = []
+        var pushes: Set<String> = []
         for _ in 0..<3 {
             let database = try Database()
+            for month in 0...3 {
+                try MonthPartitions(database.connection).ensure(containing: today.advanced(by: -31 * month))
+            }
             var shuffled = events + events.filter { _ in Bool.random(using: &generator) }
             shuffled.shuffle(using: &generator)
             var batch: [DecodedDays] = []
             for event in shuffled {
                 switch event {
-                case .record(let record):
+                case .days(let record):
                     batch.append(record)
                     if Int.random(in: 0..<4, using: &generator) > 0 { continue }
                     try database.apply(batch)
                     batch = []
-                case .deletion(let user, let watermark):
-                    _ = try database.runner.delete(user, below: watermark)
+                case .account(let change):
+                    _ = try database.runner.run([change], fence: nil)
                 }
             }
             try database.apply(batch)
             let (sources, canonical) = try database.reads.tableHashes()
             hashes.insert("\(sources) \(canonical)")
+            let connections = try users.map {
+                try database.reads.connections(of: $0).map { ($0.provenance, $0.lastPushAt) }
+            }
+            pushes.insert("\(connections)")
             #expect(try database.drift(of: users) == 0, "seed \(seed)")
         }
         #expect(hashes.count == 1, "seed \(seed)")
+        #expect(pushes.count == 1, "seed \(seed)")
+    }
+
+    @Test func `a pin recomputes all of the user's days, an unpin again (A6)`() throws {
+        let database = try Database()
+        let days = (0..<20).map { ($0, [.steps: 60_000] as MetricValues) }
+        try database.apply([record(alice, .appleHealth, minute: 0, days)])
+        try database.apply([record(alice, .manual, minute: 1, (0..<20).map { ($0, [.steps: 400_000]) })])
+        func steps() throws -> Set<Int32?> {
+            Set(
+                try database.reads.canonicalDays(of: alice, today.advanced(by: -30)...today).map {
+                    $0.day.values[.steps]
+                }
+            )
+        }
+        func pin(_ source: Source?, minute: Int) throws {
+            let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
+            let version = Version(observedAt: nil, receivedAt: received, event: EventID(high: 0, low: 0))
+            let change = AccountChange(user: alice, kind: .pin(.steps, source), receivedAt: received, version: version)
+            _ = try database.runner.run([change], fence: nil)
+        }
+        #expect(try steps() == [60_000])
+        try pin(.manual, minute: 5)
+        #expect(try steps() == [400_000])
+        try pin(nil, minute: 4)
+        #expect(try steps() == [400_000])
+        try pin(nil, minute: 6)
+        #expect(try steps() == [60_000])
+        #expect(try database.drift(of: [alice]) == 0)
+    }
+
+    @Test func `a late older reading does not win over what a re-send confirmed (the window)`() throws {
+        let database = try Database()
+        try database.apply([record(alice, .appleHealth, minute: 600, [(0, [.steps: 50])])])
+        try database.apply([record(alice, .appleHealth, minute: 720, [(0, [.steps: 50])])])
+        try database.apply([record(alice, .appleHealth, minute: 660, [(0, [.steps: 40])])])
+        #expect(try database.reads.canonicalDays(of: alice, today...today).first?.day.values == [.steps: 50])
+        let row = try database.reads.sourceRows(of: alice, today...today).first?.rows.first
+        #expect(row?.state.version(of: .steps) == record(alice, .appleHealth, minute: 720, []).version)
     }
 
     @Test func `the view for people shows values with their winners`() throws {
