@@ -26,11 +26,17 @@ public enum DeadLetterHeaders {
 public enum Schema: Sendable, Hashable, CaseIterable {
     case days1
     case heartbeat1
+    case account1
+    case device1
+    case points1
 
     public var id: StaticString {
         switch self {
         case .days1: "days/1"
         case .heartbeat1: "heartbeat/1"
+        case .account1: "account/1"
+        case .device1: "device/1"
+        case .points1: "points/1"
         }
     }
 

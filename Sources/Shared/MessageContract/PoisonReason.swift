@@ -16,6 +16,14 @@ public enum PoisonReason: String, Error, CaseIterable, Sendable {
     /// A member of the record is missing or of another type.
     case badShape = "bad_shape"
     case badSource = "bad_source"
+    /// A metric that this build does not know, where one has to be named.
+    case badMetric = "bad_metric"
+    /// A kind of account or device record that this build does not know.
+    case unknownKind = "unknown_kind"
+    /// A registered device token without what a sender needs.
+    case badDevice = "bad_device"
+    /// A point's time is missing, malformed or before 2020.
+    case badTimestamp = "bad_timestamp"
     case badOrigin = "bad_origin"
     case badObservedAt = "bad_observed_at"
     /// A date that the calendar does not have, or one in the future.
