@@ -68,12 +68,14 @@ final class BatchProcessor {
 
     private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
         var records: [DecodedDays] = []
+        var changes: [DecodedAccount] = []
         var poison: [DeadLetterWriter.Letter] = []
         var appliedThrough: Int64 = 0
         for pending in batch {
             appliedThrough = max(appliedThrough, pending.content.receivedAt)
             switch pending.content {
             case .days(let days): records.append(days)
+            case .account(let change): changes.append(change)
             case .heartbeat: break
             case .poison(let reason): poison.append(.init(record: pending.record, reason: reason.code))
             }
@@ -95,7 +97,11 @@ final class BatchProcessor {
         let started = time.monotonicNanoseconds()
         do {
             try months.prepare(for: records)
-            switch try runner.run(records, fence: fence) {
+            // A topic holds the one or the other.
+            let result =
+                changes.isEmpty
+                ? try runner.run(records, fence: fence) : try runner.run(changes, fence: fence)
+            switch result {
             case .applied(let counts):
                 metrics.batchSeconds.observe(nanoseconds: time.monotonicNanoseconds() - started)
                 note(counts, poison, records: batch.count, topic: partition.name.topic)

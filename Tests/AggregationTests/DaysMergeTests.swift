@@ -147,7 +147,7 @@ import Testing
             into: snapshot(),
             days: days
         )
-        #expect(later.writes.sourceRows.count == 2 && later.writes.canonicalDays.map(\.key.day) == [today])
+        #expect(later.writes.sourceRows.count == 1 && later.writes.canonicalDays.map(\.key.day) == [today])
         #expect(later.counts.changed == 1 && later.counts.confirmed == 1)
     }
 

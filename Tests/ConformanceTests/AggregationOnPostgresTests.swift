@@ -208,6 +208,28 @@ import Testing
         #expect(try database.reads.canonicalDays(of: alice, today.advanced(by: -200)...today).count == 1)
     }
 
+    @Test func `retention drops whole months, raises the floor, and what comes back is suppressed (C24)`() throws {
+        let database = try Database()
+        for back in [100, 140, 180] {
+            try MonthPartitions(database.connection).ensure(containing: today.advanced(by: -back))
+        }
+        let old = [(180, [.steps: 10] as MetricValues), (100, [.steps: 20]), (0, [.steps: 30])]
+        try database.apply([record(alice, .garmin, minute: 0, old)])
+        let maintenance = try PostgresConnection(url: database.url, applicationName: "retention")
+        let outcome = try Retention(maintenance).enforce(days: 120, today: today)
+        #expect(outcome.floor == today.advanced(by: -120).firstOfMonth)
+        #expect(!outcome.dropped.isEmpty && outcome.dropped.count % 2 == 0)
+        let left = try database.reads.canonicalDays(of: alice, today.advanced(by: -400)...today)
+        #expect(left.map(\.key.day) == [100, 0].map { today.advanced(by: -$0) })
+        let again = try database.apply([record(alice, .garmin, minute: 5, old)])
+        guard case .applied(let counts) = again else { Issue.record("not applied"); return }
+        #expect(counts.belowFloor == 1 && counts.confirmed == 2)
+        // The floor never moves down.
+        #expect(try Retention(maintenance).enforce(days: 400, today: today).floor == outcome.floor)
+        #expect(try Retention(maintenance).enforce(days: 120, today: today).dropped.isEmpty)
+        #expect(try database.drift(of: [alice]) == 0)
+    }
+
     @Test func `days below the retention floor are suppressed and counted (C24)`() throws {
         let database = try Database()
         let result = try database.apply([record(alice, .garmin, minute: 0, [(2000, [.steps: 10]), (0, [.steps: 20])])])
@@ -217,21 +239,20 @@ import Testing
 
     private enum Event {
         case days(DecodedDays)
-        case account(AccountChange)
+        case account(DecodedAccount)
     }
 
-    private func accountChange(_ user: UserID, minute: Int, _ generator: inout SplitMix) -> AccountChange {
+    private func accountChange(_ user: UserID, minute: Int, _ generator: inout SplitMix) -> DecodedAccount {
         let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
-        let kinds: [AccountChange.Kind] = [
-            .delete, .disconnect(.oura, withData: true), .disconnect(.appleHealth, withData: false),
-            .pin(.steps, .oura), .pin(.steps, .manual), .pin(.steps, nil),
+        let kinds: [AccountRecord] = [
+            .delete, .disconnect(.oura, removesData: true), .disconnect(.appleHealth, removesData: false),
+            .preference(.steps, source: .oura), .preference(.steps, source: .manual), .preference(.steps, source: nil),
         ]
         let event = EventID(high: 0, low: UInt64.random(in: 0...1, using: &generator))
-        return AccountChange(
+        return DecodedAccount(
             user: user,
-            kind: kinds[Int.random(in: 0..<kinds.count, using: &generator)],
-            receivedAt: received,
-            version: Version(observedAt: nil, receivedAt: received, event: event)
+            record: kinds[Int.random(in: 0..<kinds.count, using: &generator)],
+            envelope: Envelope(event: event, receivedAt: received)
         )
     }
 
@@ -321,8 +342,12 @@ import Testing
         }
         func pin(_ source: Source?, minute: Int) throws {
             let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
-            let version = Version(observedAt: nil, receivedAt: received, event: EventID(high: 0, low: 0))
-            let change = AccountChange(user: alice, kind: .pin(.steps, source), receivedAt: received, version: version)
+            let envelope = Envelope(event: EventID(high: 0, low: 0), receivedAt: received)
+            let change = DecodedAccount(
+                user: alice,
+                record: .preference(.steps, source: source),
+                envelope: envelope
+            )
             _ = try database.runner.run([change], fence: nil)
         }
         #expect(try steps() == [60_000])

@@ -1,33 +1,9 @@
 public import Domain
+public import MessageContract
 public import Storage
 
-/// What an accounts record asks for. Each is a register that only grows, so that their order does not matter, neither
-/// among each other nor among the records of days.
-public struct AccountChange: Hashable, Sendable {
-    public enum Kind: Hashable, Sendable {
-        /// All of the user's data.
-        case delete
-        /// The source stops being one of wakes and freshness until its next push; with its data if asked.
-        case disconnect(Source, withData: Bool)
-        /// A nil source unpins.
-        case pin(Metric, Source?)
-    }
-
-    public let user: UserID
-    public let kind: Kind
-    public let receivedAt: Instant
-    /// Of the record, as for readings.
-    public let version: Version
-
-    public init(user: UserID, kind: Kind, receivedAt: Instant, version: Version) {
-        self.user = user
-        self.kind = kind
-        self.receivedAt = receivedAt
-        self.version = version
-    }
-}
-
-/// The pure middle of a batch of accounts records.
+/// The pure middle of a batch of accounts records. What they change are registers that only grow, so that their order
+/// does not matter, neither among each other nor among the records of days.
 public struct AccountsMerge {
     private let snapshot: BatchSnapshot
     private var accounts: [UserID: Account]
@@ -39,7 +15,7 @@ public struct AccountsMerge {
     /// - Parameters:
     ///   - changes: in any order.
     ///   - snapshot: read under the locks of the changes' users.
-    public init(_ changes: [AccountChange], _ snapshot: BatchSnapshot) {
+    public init(_ changes: [DecodedAccount], _ snapshot: BatchSnapshot) {
         self.snapshot = snapshot
         accounts = snapshot.accounts
         sources = snapshot.accountSources
@@ -48,20 +24,20 @@ public struct AccountsMerge {
         for user in users { accounts[user] = accounts[user].map(Self.withoutDeletedPins) }
     }
 
-    private mutating func apply(_ change: AccountChange) {
+    private mutating func apply(_ change: DecodedAccount) {
         let none = Account(deleted: Version(rawValue: 0), preferences: Preferences())
         let account = accounts[change.user] ?? none
-        switch change.kind {
+        switch change.record {
         case .delete:
-            let watermark = max(account.deleted, .watermark(deletedAt: change.receivedAt))
+            let watermark = max(account.deleted, change.watermark ?? account.deleted)
             accounts[change.user] = Account(deleted: watermark, preferences: account.preferences)
-        case .disconnect(let source, let withData):
+        case .disconnect(let source, _):
             let key = UserSource(user: change.user, source: source)
             var state = sources[key] ?? AccountSource()
-            state.disconnectedAt = max(state.disconnectedAt, change.receivedAt.microseconds)
-            if withData { state.deleted = max(state.deleted, .watermark(deletedAt: change.receivedAt)) }
+            state.disconnectedAt = max(state.disconnectedAt, change.envelope.receivedAt.microseconds)
+            state.deleted = max(state.deleted, change.watermark ?? state.deleted)
             sources[key] = state
-        case .pin(let metric, let source):
+        case .preference(let metric, let source):
             var preferences = account.preferences
             preferences.apply(.init(metric: metric, source: source, version: change.version))
             accounts[change.user] = Account(deleted: account.deleted, preferences: preferences)

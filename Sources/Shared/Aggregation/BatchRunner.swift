@@ -43,7 +43,7 @@ public final class BatchRunner {
 
     /// Applies accounts records: a deletion, a disconnect or a pin, and all that follows from it for the user's days,
     /// in the one transaction. As for days, known changes change nothing.
-    public func run(_ changes: [AccountChange], fence: Fence?) throws -> Result {
+    public func run(_ changes: [DecodedAccount], fence: Fence?) throws -> Result {
         try transaction(fence, users: TouchedUser.sorted(changes.map(\.user))) { snapshot in
             let merge = AccountsMerge(changes, snapshot)
             let days = try store.readDays(merge.usersWithDays.map(DayRange.all))
