@@ -316,8 +316,17 @@ final class Lane {
 
     /// Returns the offset to start at.
     private func claim(_ partition: inout LanePartition, clusterID: String) throws -> Int64 {
-        let marks = try consumer.watermarks(partition.name, timeoutMilliseconds: Self.kafkaTimeout)
-        var (state, isNew) = try offsets.claim(partition.stored, owner: owner, clusterID: clusterID)
+        var marks = try consumer.watermarks(partition.name, timeoutMilliseconds: Self.kafkaTimeout)
+        var (state, isNew) = try offsets.claim(
+            partition.stored,
+            owner: owner,
+            clusterID: clusterID,
+            startingAt: marks.low
+        )
+        // A former owner may have applied, until the claim, what was not in the log when it was asked.
+        if state.nextOffset > marks.high {
+            marks = try consumer.watermarks(partition.name, timeoutMilliseconds: Self.kafkaTimeout)
+        }
         if otherLogs.contains(partition.name) { state.clusterID = "" }
         let decision = StartDecision.decide(state, isNew: isNew, clusterID: clusterID, low: marks.low, high: marks.high)
         partition.clusterID = clusterID

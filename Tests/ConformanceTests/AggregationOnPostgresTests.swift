@@ -187,6 +187,9 @@ import Testing
         #expect(try database.apply(days, fence: fence(epoch: 1, position: 0)) == .fenceLost)
         let again = try offsets.claim(name, owner: UUID128(high: 9, low: 9), clusterID: "one")
         #expect(!again.isNew && again.state.epoch == 2 && again.state.nextOffset == 5 && again.state.lastRecord == 77)
+        let other = PartitionName(topic: name.topic, partition: 4)
+        #expect(try offsets.claim(other, owner: owner, clusterID: "one", startingAt: 40).state.nextOffset == 40)
+        #expect(try offsets.claim(other, owner: owner, clusterID: "one", startingAt: 50).state.nextOffset == 40)
         #expect(again.state.appliedThrough == 99)
         #expect(try database.apply(days, fence: fence(epoch: 1, position: 5)) == .fenceLost)
     }
