@@ -106,6 +106,8 @@ final class Lane {
             if needsAssign && now >= assignAt && isDatabaseReady(now) { assignAll() }
             pollOnce(timeoutMilliseconds: pollTimeout(now))
             gather()
+            // Such a client does nothing any more: the lane is made anew.
+            if let error = consumer.fatalError { throw error }
             applyWaiting(stop)
             look(time.monotonicNanoseconds())
             updatePauses()
@@ -123,12 +125,15 @@ final class Lane {
         return Int32(clamping: min(max((next - now) / 1_000_000, 0), 100))
     }
 
-    /// Takes what the client has already fetched, up to a batch of the largest partition or the lane's memory.
+    /// Takes what the client has already fetched, up to a batch of the largest partition or the lane's memory. Records
+    /// that nobody wants any more count too: they come as fast as they can be dropped.
     private func gather() {
         var days = 0
-        while days < settings.limits.days, bufferedBytes < settings.bufferBytes {
+        var records = 0
+        while days < settings.limits.days, records < settings.limits.records, bufferedBytes < settings.bufferBytes {
             guard let taken = pollOnce(timeoutMilliseconds: 0) else { return }
             days += taken
+            records += 1
         }
     }
 
@@ -158,9 +163,10 @@ final class Lane {
                 "a partition cannot be read; looking what log it is",
                 [.topic: .text(name.topic), .partition: .integer(name.partition), .error: .text(error.message)]
             )
-            // The same check as at the start: another log, an end below the position, or records that are gone.
+            // The same check as at the start: another log, an end below the position, or records that are gone. One
+            // that goes on complaining does not put off the check that is due.
+            if !needsAssign { assignAt = time.monotonicNanoseconds() + Self.recheckDelay }
             needsAssign = true
-            assignAt = time.monotonicNanoseconds() + Self.recheckDelay
         case .error(let error):
             log.warning("kafka is in trouble; the client goes on trying", [.error: .text(error.message)])
         }
