@@ -223,6 +223,7 @@ final class Lane {
             partition.lastRecord = lastRecord
             partition.brake = brake
             partition.finish(count)
+            databaseFailures = 0
             if braked { stand(&partition, .braked, "too many dead letters: the brake is on") }
             attempt("commit") { () throws(KafkaError) in try consumer.commit([(name, offset: next)]) }
         case .again(let why):
@@ -231,6 +232,11 @@ final class Lane {
             let delay = Self.batchBackoff.delay(attempt: partition.failures, using: &generator)
             partition.retryAt = time.monotonicNanoseconds() + delay.clampedNanoseconds
         case .databaseAway:
+            metrics.retry("database")
+            // Whatever answers there is not of use: a server that was demoted keeps its sessions.
+            store.disconnect()
+            noteDatabaseAway()
+        case .monthsAway:
             metrics.retry("database")
             noteDatabaseAway()
         case .fenceLost:
@@ -416,9 +422,9 @@ final class Lane {
         do {
             if store.isBroken { try store.reconnect() }
             try gate()
+            // The count of failures stays until something was written: a full disk lets everybody in.
             health.isDatabaseReachable = true
-            databaseFailures = 0
-            log.info("the database is back")
+            log.info("the database answers again")
         } catch let refusal as SchemaGate.Refusal {
             throw refusal
         } catch {

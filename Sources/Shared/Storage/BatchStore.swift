@@ -42,6 +42,11 @@ public final class BatchStore {
     public var isBroken: Bool { connection.isBroken }
 
     private func prepared() throws(PostgresError) -> Statements {
+    /// Lets go of the connection; `reconnect` makes another.
+    public func disconnect() {
+        connection.close()
+    }
+
         if let statements { return statements }
         let statements = Statements(
             fence: try connection.prepare("fence", BatchStatements.fence),
