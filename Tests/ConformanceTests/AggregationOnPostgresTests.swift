@@ -271,7 +271,10 @@ import Testing
             }
             try database.apply(batch)
             let (sources, canonical) = try database.reads.tableHashes()
-            hashes.insert("\(sources) \(canonical)")
+            let pushes = try users.map { user in
+                try database.reads.connections(of: user).map { "\($0.provenance) \($0.lastPushAt)" }
+            }
+            hashes.insert("\(sources) \(canonical) \(pushes)")
             #expect(try database.drift(of: users) == 0, "seed \(seed)")
         }
         #expect(hashes.count == 1, "seed \(seed)")

@@ -86,7 +86,7 @@ public struct DaysMerge {
     }
 
     /// Removes all that is older than the watermark from every row in the snapshot, which must hold all of the
-    /// user's days (D7).
+    /// user's days, and the connections that have pushed nothing since (D7).
     public static func delete(_ user: UserID, below watermark: Version, in snapshot: BatchSnapshot) -> BatchWrites {
         var merge = DaysMerge(snapshot: snapshot)
         let held = snapshot.accounts[user] ?? Account(deleted: Version(rawValue: 0), preferences: Preferences())
@@ -105,6 +105,8 @@ public struct DaysMerge {
         let account = Account(deleted: watermark, preferences: preferences)
         var writes = merge.writes(preferencesAfter: [user: preferences])
         writes.accounts = [.init(user: user, account: account)]
+        // What `apply` would not have written had the deletion come first.
+        writes.removedConnections = [(user, before: watermark.instant.microseconds)]
         return writes
     }
 
@@ -144,7 +146,10 @@ public struct DaysMerge {
         var index = days[place].rows.firstIndex { $0.provenance == provenance }
         if index == nil {
             // A row with no metrics is not stored: there is nothing to put where the reading has none.
-            guard !reading.values.isEmpty else { return false }
+            guard !reading.values.isEmpty else {
+                counts.older += 1
+                return false
+            }
             let slot = days[place].rows.firstIndex { provenance < $0.provenance } ?? days[place].rows.endIndex
             days[place].rows.insert(SourceRow(provenance: provenance, state: SourceDay()), at: slot)
             days[place].isTouched.insert(false, at: slot)

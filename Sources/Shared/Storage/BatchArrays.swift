@@ -169,6 +169,19 @@ struct BatchArrays {
         parameters.append(days)
     }
 
+    mutating func load(removed connections: [(user: UserID, before: Int64)], into parameters: inout PostgresParameters)
+    {
+        users.reset()
+        longs.reset()
+        for removal in connections {
+            users.append(uuidHigh: removal.user.high, low: removal.user.low)
+            longs.append(int8: removal.before)
+        }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(longs)
+    }
+
     // MARK: Pieces
 
     private mutating func resetKeys() {

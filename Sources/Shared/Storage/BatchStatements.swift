@@ -92,6 +92,12 @@ enum BatchStatements {
         WHERE held.last_push_at < excluded.last_push_at OR held.last_data_at < excluded.last_data_at
         """
 
+    /// $1 users, $2 the time below which a last push is deleted.
+    static let deleteConnections = """
+        DELETE FROM connections USING unnest($1::uuid[], $2::int8[]) AS gone (user_id, before)
+        WHERE connections.user_id = gone.user_id AND connections.last_push_at < gone.before
+        """
+
     /// $1 users, $2 deletion watermarks, $3 preferences.
     static let updateAccounts = """
         UPDATE accounts SET deleted_version = new.deleted_version, preferences = new.preferences

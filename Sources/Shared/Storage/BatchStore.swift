@@ -21,7 +21,7 @@ public final class BatchStore {
     private struct Statements {
         let fence, createAccounts, lockAccounts, control, accountSources, readDays: PostgresPrepared
         let upsertSourceDays, upsertCanonicalDays, deleteSourceDays, deleteCanonicalDays: PostgresPrepared
-        let upsertConnections, updateAccounts: PostgresPrepared
+        let upsertConnections, deleteConnections, updateAccounts: PostgresPrepared
     }
 
     private let connection: PostgresConnection
@@ -63,6 +63,7 @@ public final class BatchStore {
             updateAccounts: try connection.prepare("update_accounts", BatchStatements.updateAccounts)
         )
         self.statements = statements
+            deleteConnections: try connection.prepare("delete_connections", BatchStatements.deleteConnections),
         return statements
     }
 
@@ -214,6 +215,10 @@ public final class BatchStore {
         guard let commit = results.last else { return .rolledBack }
         return commit.isCommitted ? .committed : .rolledBack
     }
+            if !writes.removedConnections.isEmpty {
+                arrays.load(removed: writes.removedConnections, into: &parameters)
+                pipeline.execute(statements.deleteConnections, parameters)
+            }
 
     /// Ends the transaction without writing. A lost connection has done so by itself.
     public func rollback() {

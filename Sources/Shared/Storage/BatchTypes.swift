@@ -182,6 +182,8 @@ public struct BatchWrites {
     public var canonicalDays: [CanonicalWrite] = []
     public var removedCanonicalDays: [UserDay] = []
     public var connections: [ConnectionWrite] = []
+    /// Users whose connections go if their last push is older (in microseconds since 1970).
+    public var removedConnections: [(user: UserID, before: Int64)] = []
     public var accounts: [AccountWrite] = []
     /// The version of the rules with which the canonical days were made.
     public var ruleVersion: Int32 = MetricLedger.ruleVersion
