@@ -5,8 +5,11 @@ public import Postgres
 /// COMMIT in another. Owned by one thread.
 public final class BatchStore {
     /// For the session of a batch's connection, beside the time-outs: one generic plan, and no other on offer than by
-    /// the indexes, so that a plan made while the tables were small is not kept when they are large.
+    /// the indexes, so that a plan made while the tables were small is not kept when they are large. The isolation is
+    /// set whatever a role's or a database's default may be: with one snapshot a transaction, what is read behind a
+    /// lock would be older than the lock.
     public static let sessionSettings: [(String, String)] = [
+        ("default_transaction_isolation", "read committed"),
         ("plan_cache_mode", "force_generic_plan"), ("jit", "off"), ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"), ("enable_mergejoin", "off"), ("enable_bitmapscan", "off"),
     ]
@@ -39,14 +42,14 @@ public final class BatchStore {
         try connection.reconnect()
     }
 
-    public var isBroken: Bool { connection.isBroken }
-
-    private func prepared() throws(PostgresError) -> Statements {
     /// Lets go of the connection; `reconnect` makes another.
     public func disconnect() {
         connection.close()
     }
 
+    public var isBroken: Bool { connection.isBroken }
+
+    private func prepared() throws(PostgresError) -> Statements {
         if let statements { return statements }
         let statements = Statements(
             fence: try connection.prepare("fence", BatchStatements.fence),
@@ -60,18 +63,18 @@ public final class BatchStore {
             deleteSourceDays: try connection.prepare("delete_source_days", BatchStatements.deleteSourceDays),
             deleteCanonicalDays: try connection.prepare("delete_canonical_days", BatchStatements.deleteCanonicalDays),
             upsertConnections: try connection.prepare("upsert_connections", BatchStatements.upsertConnections),
+            deleteConnections: try connection.prepare("delete_connections", BatchStatements.deleteConnections),
             updateAccounts: try connection.prepare("update_accounts", BatchStatements.updateAccounts)
         )
         self.statements = statements
-            deleteConnections: try connection.prepare("delete_connections", BatchStatements.deleteConnections),
         return statements
     }
 
     // MARK: Reading
 
     /// Begins the transaction, moves the partition's position, locks the accounts in the order of their keys and
-    /// reads what the batch needs, all in one round trip. Each statement sees what was committed when it began, so
-    /// what follows the lock is as new as the lock.
+    /// reads what the batch needs, all in one round trip. Each statement sees what was committed when it began
+    /// (`sessionSettings`), so what follows the lock is as new as the lock.
     ///
     /// - Parameters:
     ///   - fence: nil for a writer that reads no topic.
@@ -89,15 +92,19 @@ public final class BatchStore {
                 load(fence)
                 pipeline.execute(statements.fence, parameters)
             }
+            if !users.isEmpty {
+                parameters.reset()
+                parameters.append(arrays.users)
+                parameters.append(arrays.buckets)
+                pipeline.execute(statements.createAccounts, parameters)
+                parameters.reset()
+                parameters.append(arrays.users)
+                pipeline.execute(statements.lockAccounts, parameters)
+            }
+            // Behind the locks: whoever raises the rule version walks the users under them, and a batch that had read
+            // the old version before it got a lock would write by it behind the walker's back.
             pipeline.execute(statements.control)
             guard !users.isEmpty else { return }
-            parameters.reset()
-            parameters.append(arrays.users)
-            parameters.append(arrays.buckets)
-            pipeline.execute(statements.createAccounts, parameters)
-            parameters.reset()
-            parameters.append(arrays.users)
-            pipeline.execute(statements.lockAccounts, parameters)
             pipeline.execute(statements.accountSources, parameters)
             guard !ranges.isEmpty else { return }
             parameters.reset()
@@ -112,6 +119,8 @@ public final class BatchStore {
             isFenceHeld = results[next].affectedRows == 1
             next += 1
         }
+        let accounts = results[users.isEmpty ? next : next + 1]
+        if !users.isEmpty { next += 2 }
         let control = results[next]
         guard control.rowCount == 1 else { throw StorageError.incompleteSnapshot }
         var snapshot = BatchSnapshot(
@@ -124,10 +133,10 @@ public final class BatchStore {
             days: [:]
         )
         guard !users.isEmpty, isFenceHeld else { return snapshot }
-        try read(accounts: results[next + 2], into: &snapshot)
+        try read(accounts: accounts, into: &snapshot)
         guard snapshot.accounts.count == users.count else { throw StorageError.incompleteSnapshot }
-        try read(sources: results[next + 3], into: &snapshot)
-        if !ranges.isEmpty { try read(days: results[next + 4], into: &snapshot) }
+        try read(sources: results[next + 1], into: &snapshot)
+        if !ranges.isEmpty { try read(days: results[next + 2], into: &snapshot) }
         return snapshot
     }
 
@@ -206,6 +215,10 @@ public final class BatchStore {
                 arrays.load(canonical: writes.canonicalDays, rules: writes.ruleVersion, into: &parameters)
                 pipeline.execute(statements.upsertCanonicalDays, parameters)
             }
+            if !writes.removedConnections.isEmpty {
+                arrays.load(removed: writes.removedConnections, into: &parameters)
+                pipeline.execute(statements.deleteConnections, parameters)
+            }
             if !writes.connections.isEmpty {
                 arrays.load(connections: writes.connections, into: &parameters)
                 pipeline.execute(statements.upsertConnections, parameters)
@@ -215,10 +228,6 @@ public final class BatchStore {
         guard let commit = results.last else { return .rolledBack }
         return commit.isCommitted ? .committed : .rolledBack
     }
-            if !writes.removedConnections.isEmpty {
-                arrays.load(removed: writes.removedConnections, into: &parameters)
-                pipeline.execute(statements.deleteConnections, parameters)
-            }
 
     /// Ends the transaction without writing. A lost connection has done so by itself.
     public func rollback() {
