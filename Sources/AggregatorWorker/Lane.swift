@@ -14,8 +14,6 @@ internal import Synchronization
 /// or dropped.
 final class Lane {
     struct Settings: Sendable {
-        let name: String
-        let topics: [String]
         let limits: BatchCut.Limits
         let brake: Brake.Limits
         /// What the lane holds in memory before it stops fetching.
@@ -368,7 +366,6 @@ final class Lane {
             try move(&partition, to: offset, lost: 0)
             return offset
         case .lost(let records, let offset):
-            metrics.lostRecords.add(Int(clamping: records))
             log.error(
                 "records were dropped by retention before they were read",
                 [
@@ -377,6 +374,8 @@ final class Lane {
                 ]
             )
             if settings.resumesAfterLoss {
+                // Not where the partition stops: it would be counted at every claim.
+                metrics.lostRecords.add(Int(clamping: records))
                 try move(&partition, to: offset, lost: records)
             } else {
                 partition.position = state.nextOffset
