@@ -88,7 +88,7 @@ public final class DaysRequestDecoder {
             request.note(index, "", "not_an_object", "A day must be an object with a date.", isFirst: true)
             return
         }
-        let read = readMembers(members, index, keepsZeros, &request)
+        let read = readMembers(members, index, keepsZeros, &request, &keys)
         guard let date = read.date, !read.isBad else {
             request.badDays += 1
             return
@@ -131,7 +131,8 @@ public final class DaysRequestDecoder {
         _ members: JSONObject,
         _ index: Int,
         _ keepsZeros: Bool,
-        _ request: inout DaysRequest
+        _ request: inout DaysRequest,
+        _ keys: inout MetricKeys
     ) -> ReadDay {
         var members = members
         var day = ReadDay()

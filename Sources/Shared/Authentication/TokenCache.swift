@@ -36,7 +36,26 @@ struct TokenCache {
     /// The bytes are compared only where all 64 bits of the secret hash agree, so that time tells nothing of them.
     func find(_ token: UnsafeRawBufferPointer, hash: UInt64) -> VerifiedToken? {
         guard let entry = entries[slot(hash)], entry.hash == hash, entry.token.count == token.count else { return nil }
-        return entry.token.elementsEqual(token) ? entry.verified : nil
+        let isSame = entry.token.withUnsafeBytes { Self.isEqual($0, token) }
+        return isSame ? entry.verified : nil
+    }
+
+    /// Of the same length.
+    private static func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+        var index = 0
+        while index + 8 <= left.count {
+            let words = (
+                left.loadUnaligned(fromByteOffset: index, as: UInt64.self),
+                right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            )
+            guard words.0 == words.1 else { return false }
+            index += 8
+        }
+        while index < left.count {
+            guard left[index] == right[index] else { return false }
+            index += 1
+        }
+        return true
     }
 
     mutating func insert(_ token: UnsafeRawBufferPointer, hash: UInt64, _ verified: VerifiedToken) {

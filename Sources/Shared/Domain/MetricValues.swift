@@ -34,6 +34,10 @@ public struct MetricSet: Hashable, Sendable, Sequence, ExpressibleByArrayLiteral
         rawValue &= ~(1 << UInt32(metric.rawValue))
     }
 
+    public func isSubset(of other: MetricSet) -> Bool {
+        rawValue & ~other.rawValue == 0
+    }
+
     public mutating func formUnion(_ other: MetricSet) {
         rawValue |= other.rawValue
     }

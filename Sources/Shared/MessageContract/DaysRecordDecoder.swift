@@ -131,14 +131,18 @@ public final class DaysRecordDecoder {
         readings.reserveCapacity(count)
         while let day = days.next() {
             guard let members = day.object else { throw .badShape }
-            let (date, values) = try readDay(members)
+            let (date, values) = try readDay(members, &keys)
             guard date <= last else { throw .badDate }
             readings.append(Reading(day: date, values: values, version: version, closed: date < localDate))
         }
         return readings
     }
 
-    private func readDay(_ members: JSONObject) throws(PoisonReason) -> (CalendarDay, MetricValues) {
+    /// One access to the keys a day: they are checked for exclusivity each time.
+    private func readDay(
+        _ members: JSONObject,
+        _ keys: inout MetricKeys
+    ) throws(PoisonReason) -> (CalendarDay, MetricValues) {
         var members = members
         var date: CalendarDay?
         var values = MetricValues()

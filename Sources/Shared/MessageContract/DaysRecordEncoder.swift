@@ -61,16 +61,17 @@ public struct DaysRecord: Hashable, Sendable {
         writer.key("time_zone")
         writer.string(timeZone)
         writer.key("local_date")
-        writer.string(appending: localDate.append(to:))
+        writer.string(ascii: localDate.ascii)
         writer.key("days")
+        let names = Self.names
         writer.beginArray()
         for day in days {
             writer.beginObject()
             writer.key("date")
-            writer.string(appending: day.date.append(to:))
+            writer.string(ascii: day.date.ascii)
             for metric in day.values.mask {
                 guard let tenths = day.values[metric] else { continue }
-                writer.key(MetricLedger[metric].name)
+                writer.key(names[metric.index])
                 writer.tenths(tenths)
             }
             writer.endObject()
@@ -78,6 +79,9 @@ public struct DaysRecord: Hashable, Sendable {
         writer.endArray()
         writer.endObject()
     }
+
+    /// In the order of the metrics' numbers.
+    private static let names = InlineArray<19, StaticString> { MetricLedger.definitions[$0].name }
 
     /// The most bytes that a day can take in a record.
     public static let largestDayBytes: Int = {
@@ -87,19 +91,14 @@ public struct DaysRecord: Hashable, Sendable {
 }
 
 extension CalendarDay {
-    /// Appends `YYYY-MM-DD`.
-    func append(to bytes: inout [UInt8]) {
+    /// `YYYY-MM-DD`.
+    var ascii: InlineArray<10, UInt8> {
         let (year, month, day) = civil
-        func digit(_ number: Int) { bytes.append(UInt8(truncatingIfNeeded: 48 + number % 10)) }
-        digit(year / 1000)
-        digit(year / 100)
-        digit(year / 10)
-        digit(year)
-        bytes.append(UInt8(ascii: "-"))
-        digit(month / 10)
-        digit(month)
-        bytes.append(UInt8(ascii: "-"))
-        digit(day / 10)
-        digit(day)
+        func digit(_ number: Int) -> UInt8 { UInt8(truncatingIfNeeded: 48 + number % 10) }
+        let dash = UInt8(ascii: "-")
+        return [
+            digit(year / 1000), digit(year / 100), digit(year / 10), digit(year), dash, digit(month / 10),
+            digit(month), dash, digit(day / 10), digit(day),
+        ]
     }
 }

@@ -1,0 +1,192 @@
+/// What the newest unchanged readings of one connection's recent days said, so that a re-send costs one row and not one
+/// a day, without losing the newer version.
+///
+/// An entry says: *a reading with this version gave exactly these values for these metrics, and they are the stored
+/// ones.* What a row means (its effective versions) is therefore row and entry together.
+public struct Window: Hashable, Sendable {
+    /// Days that a window spans, counted back from its newest day.
+    public static let span = 35
+    /// The format of `encoded`, its first byte.
+    public static let format: UInt8 = 1
+
+    public struct Entry: Hashable, Sendable {
+        public var version: Version
+        public let mask: MetricSet
+        /// Of the values and the `closed` bit.
+        public let digest: UInt64
+
+        public init(version: Version, mask: MetricSet, digest: UInt64) {
+            self.version = version
+            self.mask = mask
+            self.digest = digest
+        }
+
+        public init(of reading: Reading) {
+            self.init(version: reading.version, mask: reading.values.mask, digest: reading.digest)
+        }
+
+        /// Whether the reading says what the entry says; then only the version counts.
+        public func isConfirmed(by reading: Reading) -> Bool {
+            mask == reading.values.mask && digest == reading.digest
+        }
+    }
+
+    /// Index 0 is the newest day; nil where nothing is known. Empty, or `span` long.
+    private var entries: [Entry?] = []
+    private var newest = CalendarDay(daysSinceEpoch: 0)
+
+    public init() {}
+
+    public var isEmpty: Bool { !entries.contains { $0 != nil } }
+
+    /// The days that have an entry, the newest first.
+    public var days: [CalendarDay] {
+        entries.indices.filter { entries[$0] != nil }.map { newest.advanced(by: -$0) }
+    }
+
+    public subscript(day: CalendarDay) -> Entry? {
+        let index = newest.days(since: day)
+        return entries.indices.contains(index) ? entries[index] : nil
+    }
+
+    /// Whether an entry of this day can be kept without moving the window backwards.
+    public func reaches(_ day: CalendarDay) -> Bool {
+        entries.isEmpty || newest.days(since: day) < Self.span
+    }
+
+    /// The days whose entries have to be folded into their rows before an entry of this day is set.
+    public func leaving(for day: CalendarDay) -> [CalendarDay] {
+        days.filter { day.days(since: $0) >= Self.span }
+    }
+
+    /// Puts an entry in its place, or clears it. A day that is newer than the window moves it: what is in `leaving`
+    /// must have been folded, since it is dropped. A day older than the window is not kept.
+    public mutating func set(_ entry: Entry?, for day: CalendarDay) {
+        if entries.isEmpty {
+            guard entry != nil else { return }
+            newest = day
+            entries = Array(repeating: nil, count: Self.span)
+        }
+        let ahead = day.days(since: newest)
+        if ahead > 0 {
+            guard entry != nil else { return }
+            let shift = min(ahead, Self.span)
+            entries.removeLast(shift)
+            entries.insert(contentsOf: repeatElement(nil, count: shift), at: 0)
+            newest = day
+        }
+        let index = newest.days(since: day)
+        guard entries.indices.contains(index) else { return }
+        entries[index] = entry
+    }
+
+    /// Forgets the entries of days below the retention floor, whose rows are gone.
+    public mutating func discard(below floor: CalendarDay) {
+        for index in entries.indices where newest.advanced(by: -index) < floor { entries[index] = nil }
+    }
+}
+
+extension Window {
+    /// Format, newest day (4 bytes), which days have an entry (5 bytes), then 20 bytes an entry: version, mask,
+    /// digest; all big-endian. 710 bytes for a full window.
+    public var encoded: [UInt8] {
+        guard !isEmpty else { return [] }
+        var bytes: [UInt8] = [Self.format]
+        bytes.reserveCapacity(10 + 20 * entries.count)
+        func append(_ word: UInt64, _ count: Int) {
+            for index in (0..<count).reversed() { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(8 * index))) }
+        }
+        append(UInt64(UInt32(bitPattern: newest.daysSinceEpoch)), 4)
+        var present: UInt64 = 0
+        for index in entries.indices where entries[index] != nil { present |= 1 << UInt64(index) }
+        append(present, 5)
+        for case let entry? in entries {
+            append(UInt64(bitPattern: entry.version.rawValue), 8)
+            append(UInt64(entry.mask.rawValue), 4)
+            append(entry.digest, 8)
+        }
+        return bytes
+    }
+
+    /// Reads what `encoded` wrote; no bytes are an empty window. Nil for a format that this build does not know, or for
+    /// bytes that are none: taking those for an empty window would lose versions.
+    public init?(encoded bytes: Span<UInt8>) {
+        self.init()
+        guard bytes.count > 0 else { return }
+        guard bytes[0] == Self.format, bytes.count >= 10 else { return nil }
+        func word(_ start: Int, _ count: Int) -> UInt64 {
+            var word: UInt64 = 0
+            for index in start..<(start + count) { word = word << 8 | UInt64(bytes[index]) }
+            return word
+        }
+        newest = CalendarDay(daysSinceEpoch: Int32(bitPattern: UInt32(truncatingIfNeeded: word(1, 4))))
+        let present = word(5, 5)
+        guard present >> UInt64(Self.span) == 0, bytes.count == 10 + 20 * present.nonzeroBitCount else { return nil }
+        entries = Array(repeating: nil, count: Self.span)
+        var start = 10
+        for index in 0..<Self.span where present >> UInt64(index) & 1 != 0 {
+            entries[index] = Entry(
+                version: Version(rawValue: Int64(bitPattern: word(start, 8))),
+                mask: MetricSet(rawValue: UInt32(truncatingIfNeeded: word(start + 8, 4))),
+                digest: word(start + 12, 8)
+            )
+            start += 20
+        }
+    }
+}
+
+extension Reading {
+    /// Of the values, which metrics they are, and the `closed` bit; not of the version.
+    public var digest: UInt64 {
+        var mix = Mix()
+        mix.add(UInt64(values.mask.rawValue) << 1 | (closed ? 1 : 0))
+        for metric in values.mask { mix.add(UInt64(bitPattern: Int64(values[metric] ?? 0))) }
+        return mix.states.0
+    }
+}
+
+extension SourceDay {
+    /// Takes an entry's version over into the row, which then means by itself what both meant together.
+    public mutating func fold(_ entry: Window.Entry?) {
+        guard let entry else { return }
+        for metric in entry.mask {
+            guard let tenths = values[metric], let held = version(of: metric), held < entry.version else { continue }
+            restore(metric, tenths: tenths, closed: closed.has(metric), version: entry.version)
+        }
+    }
+
+    /// Applies a reading to row and entry together; what the two mean afterwards is what the naive registers of all
+    /// readings would hold.
+    ///
+    /// The entry becomes the reading's if all of its metrics won, is dropped if only some did, and stays if none did.
+    ///
+    /// - Parameters:
+    ///   - reading: one that the entry does not already confirm.
+    ///   - entry: the connection's entry for this day; nil where there is none.
+    ///   - keepsEntry: false for a day that the window does not reach: its row carries everything.
+    /// - Returns: what it did by metric, and whether the row has to be written.
+    public mutating func apply(
+        _ reading: Reading,
+        entry: inout Window.Entry?,
+        keepsEntry: Bool
+    ) -> (outcome: Outcome, isRowChanged: Bool) {
+        let stored = self
+        fold(entry)
+        let outcome = apply(reading)
+        let won = !outcome.changed.isEmpty || !outcome.confirmed.isEmpty
+        guard won else {
+            // Nothing new: row and entry stay as they are.
+            self = stored
+            return (outcome, false)
+        }
+        let all = outcome.older.isEmpty
+        let covered = entry.map { $0.mask.isSubset(of: reading.values.mask) } ?? true
+        entry = all && keepsEntry ? Window.Entry(of: reading) : nil
+        if outcome.changed.isEmpty && all && keepsEntry && covered {
+            // Only versions grew, and the new entry holds them all.
+            self = stored
+            return (outcome, false)
+        }
+        return (outcome, true)
+    }
+}
