@@ -201,8 +201,6 @@ struct LaneFactory: Sendable {
 
     private var settings: Lane.Settings {
         Lane.Settings(
-            name: name,
-            topics: [topic],
             limits: .init(
                 records: configuration.batch.records,
                 days: configuration.batch.days,

@@ -14,8 +14,10 @@ final class BatchProcessor {
         case finished(count: Int, next: Int64, lastRecord: Int64, brake: Brake, braked: Bool)
         /// Nothing was done, for a reason that passes.
         case again(why: StaticString)
-        /// The database, or the way to it, is away.
+        /// The database, or the way to it, is away, or does not take writes.
         case databaseAway
+        /// The same on the connection that makes months; the lane's own was not asked.
+        case monthsAway
         /// The partition's row is not as this lane left it.
         case fenceLost
         /// Trying again cannot mend it.
@@ -94,9 +96,9 @@ final class BatchProcessor {
             brake: cut.brake.encoded,
             brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil
         )
+        if let outcome = prepareMonths(of: records) { return outcome }
         let started = time.monotonicNanoseconds()
         do {
-            try months.prepare(for: records)
             // A topic holds the one or the other.
             let result =
                 changes.isEmpty
@@ -121,6 +123,23 @@ final class BatchProcessor {
         } catch {
             // What stands in the database is not what this build can read: it describes itself without values.
             return .stop(reason: "\(error)")
+        }
+    }
+
+    /// Nil when the months that the records need are there.
+    private func prepareMonths(of records: [DecodedDays]) -> Outcome? {
+        do throws(PostgresError) {
+            try months.prepare(for: records)
+            return nil
+        } catch {
+            switch error.disposition {
+            case .retry: return .again(why: "partition")
+            case .unavailable:
+                log.warning("the database is away", [.error: .text(error.message)])
+                months.close()
+                return .monthsAway
+            case .stop, .poison, .missingPartition: return .stop(reason: "\(error)")
+            }
         }
     }
 

@@ -14,8 +14,6 @@ internal import Synchronization
 /// or dropped.
 final class Lane {
     struct Settings: Sendable {
-        let name: String
-        let topics: [String]
         let limits: BatchCut.Limits
         let brake: Brake.Limits
         /// What the lane holds in memory before it stops fetching.
@@ -108,6 +106,8 @@ final class Lane {
             if needsAssign && now >= assignAt && isDatabaseReady(now) { assignAll() }
             pollOnce(timeoutMilliseconds: pollTimeout(now))
             gather()
+            // Such a client does nothing any more: the lane is made anew.
+            if let error = consumer.fatalError { throw error }
             applyWaiting(stop)
             look(time.monotonicNanoseconds())
             updatePauses()
@@ -127,14 +127,17 @@ final class Lane {
 
     /// Takes what comes, up to a full batch or the lane's memory. A batch that is not full waits a moment for more:
     /// one transaction for ten records costs little more than one for a single one.
+    /// Records that nobody wants any more count too: they come as fast as they can be dropped.
     private func gather() {
         guard partitions.values.contains(where: { !$0.waiting.isEmpty && $0.failures == 0 }) else { return }
         let until = time.monotonicNanoseconds() + Int64(settings.batchWaitMilliseconds) * 1_000_000
         var days = 0
-        while days < settings.limits.days, bufferedBytes < settings.bufferBytes {
+        var records = 0
+        while days < settings.limits.days, records < settings.limits.records, bufferedBytes < settings.bufferBytes {
             let left = Int32(clamping: max(0, (until - time.monotonicNanoseconds()) / 1_000_000))
             guard let taken = pollOnce(timeoutMilliseconds: left) else { return }
             days += taken
+            records += 1
         }
     }
 
@@ -164,9 +167,10 @@ final class Lane {
                 "a partition cannot be read; looking what log it is",
                 [.topic: .text(name.topic), .partition: .integer(name.partition), .error: .text(error.message)]
             )
-            // The same check as at the start: another log, an end below the position, or records that are gone.
+            // The same check as at the start: another log, an end below the position, or records that are gone. One
+            // that goes on complaining does not put off the check that is due.
+            if !needsAssign { assignAt = time.monotonicNanoseconds() + Self.recheckDelay }
             needsAssign = true
-            assignAt = time.monotonicNanoseconds() + Self.recheckDelay
         case .error(let error):
             log.warning("kafka is in trouble; the client goes on trying", [.error: .text(error.message)])
         }
@@ -223,6 +227,7 @@ final class Lane {
             partition.lastRecord = lastRecord
             partition.brake = brake
             partition.finish(count)
+            databaseFailures = 0
             if braked { stand(&partition, .braked, "too many dead letters: the brake is on") }
             attempt("commit") { () throws(KafkaError) in try consumer.commit([(name, offset: next)]) }
         case .again(let why):
@@ -231,6 +236,11 @@ final class Lane {
             let delay = Self.batchBackoff.delay(attempt: partition.failures, using: &generator)
             partition.retryAt = time.monotonicNanoseconds() + delay.clampedNanoseconds
         case .databaseAway:
+            metrics.retry("database")
+            // Whatever answers there is not of use: a server that was demoted keeps its sessions.
+            store.disconnect()
+            noteDatabaseAway()
+        case .monthsAway:
             metrics.retry("database")
             noteDatabaseAway()
         case .fenceLost:
@@ -322,8 +332,17 @@ final class Lane {
 
     /// Returns the offset to start at.
     private func claim(_ partition: inout LanePartition, clusterID: String) throws -> Int64 {
-        let marks = try consumer.watermarks(partition.name, timeoutMilliseconds: Self.kafkaTimeout)
-        var (state, isNew) = try offsets.claim(partition.stored, owner: owner, clusterID: clusterID)
+        var marks = try consumer.watermarks(partition.name, timeoutMilliseconds: Self.kafkaTimeout)
+        var (state, isNew) = try offsets.claim(
+            partition.stored,
+            owner: owner,
+            clusterID: clusterID,
+            startingAt: marks.low
+        )
+        // A former owner may have applied, until the claim, what was not in the log when it was asked.
+        if state.nextOffset > marks.high {
+            marks = try consumer.watermarks(partition.name, timeoutMilliseconds: Self.kafkaTimeout)
+        }
         if otherLogs.contains(partition.name) { state.clusterID = "" }
         let decision = StartDecision.decide(state, isNew: isNew, clusterID: clusterID, low: marks.low, high: marks.high)
         partition.clusterID = clusterID
@@ -353,7 +372,6 @@ final class Lane {
             try move(&partition, to: offset, lost: 0)
             return offset
         case .lost(let records, let offset):
-            metrics.lostRecords.add(Int(clamping: records))
             log.error(
                 "records were dropped by retention before they were read",
                 [
@@ -362,6 +380,8 @@ final class Lane {
                 ]
             )
             if settings.resumesAfterLoss {
+                // Not where the partition stops: it would be counted at every claim.
+                metrics.lostRecords.add(Int(clamping: records))
                 try move(&partition, to: offset, lost: records)
             } else {
                 partition.position = state.nextOffset
@@ -407,9 +427,9 @@ final class Lane {
         do {
             if store.isBroken { try store.reconnect() }
             try gate()
+            // The count of failures stays until something was written: a full disk lets everybody in.
             health.isDatabaseReachable = true
-            databaseFailures = 0
-            log.info("the database is back")
+            log.info("the database answers again")
         } catch let refusal as SchemaGate.Refusal {
             throw refusal
         } catch {

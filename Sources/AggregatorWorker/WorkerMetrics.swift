@@ -69,7 +69,7 @@ public enum AggregatorMetric {
     public static let lostRecords = MetricDescription(
         "daybook_aggregator_lost_records_total",
         .counter,
-        help: "Records that retention dropped before they were read."
+        help: "Records that retention dropped before they were read, where the policy is to go on behind the gap."
     )
 
     public static let all = [

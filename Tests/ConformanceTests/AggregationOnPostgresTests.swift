@@ -1,8 +1,10 @@
 import Aggregation
 import Domain
+import Foundation
 import MessageContract
 import Postgres
 import Storage
+import Synchronization
 import TestSupport
 import Testing
 
@@ -186,6 +188,9 @@ import Testing
             return
         }
         #expect(try database.apply(days, fence: fence(epoch: 1, position: 0)) == .fenceLost)
+        let other = PartitionName(topic: name.topic, partition: 4)
+        #expect(try offsets.claim(other, owner: owner, clusterID: "one", startingAt: 40).state.nextOffset == 40)
+        #expect(try offsets.claim(other, owner: owner, clusterID: "one", startingAt: 50).state.nextOffset == 40)
         let again = try offsets.claim(name, owner: UUID128(high: 9, low: 9), clusterID: "one")
         #expect(!again.isNew && again.state.epoch == 2 && again.state.nextOffset == 5 && again.state.lastRecord == 77)
         #expect(again.state.appliedThrough == 99)
@@ -368,6 +373,74 @@ import Testing
         #expect(try database.reads.canonicalDays(of: alice, today...today).first?.day.values == [.steps: 50])
         let row = try database.reads.sourceRows(of: alice, today...today).first?.rows.first
         #expect(row?.state.version(of: .steps) == record(alice, .appleHealth, minute: 720, []).version)
+    }
+
+    /// Runs `body` while another session holds the account's lock, and `meanwhile` once a batch waits for it.
+    private func behindTheLock(
+        of user: UserID,
+        on database: Database,
+        meanwhile: (PostgresConnection) throws -> Void,
+        _ body: @escaping @Sendable () throws -> Void
+    ) throws {
+        let holder = try PostgresConnection(url: database.url, applicationName: "holder")
+        let other = try PostgresConnection(url: database.url, applicationName: "other")
+        try holder.simpleQuery("BEGIN; SELECT FROM accounts WHERE user_id = '\(user)' FOR NO KEY UPDATE")
+        // A thread of its own: the test's may be the only one of the pool.
+        let outcome = Outcome()
+        Thread.detachNewThread { outcome.result.withLock { $0 = Result { try body() } } }
+        try Eventually.holds("the batch waits for the lock") {
+            let waiting = try other.executeUnprepared(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            return try waiting.int8(0, 0) > 0
+        }
+        try meanwhile(other)
+        try holder.simpleQuery("COMMIT")
+        try Eventually.holds("the batch is done") { outcome.result.withLock { $0 != nil } }
+        try outcome.result.withLock { $0 }?.get()
+    }
+
+    private final class Outcome: Sendable {
+        let result = Mutex<Result<Void, any Error>?>(nil)
+    }
+
+    @Test func `a rule version raised while a batch waits for a user counts for that batch (D6)`() throws {
+        let database = try Database()
+        try database.connection.simpleQuery("UPDATE control SET rule_version = 0")
+        try database.apply([record(alice, .appleHealth, minute: 0, [(0, [.steps: 10])])])
+        let later = record(alice, .appleHealth, minute: 1, [(0, [.steps: 20])])
+        let url = database.url
+        try behindTheLock(of: alice, on: database) { other in
+            try other.simpleQuery("UPDATE control SET rule_version = 1")
+        } _: {
+            let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
+            let connection = try PostgresConnection(url: url, applicationName: "waiting", settings: settings)
+            _ = try BatchRunner(store: BatchStore(connection)).run([later], fence: nil)
+        }
+        #expect(try database.reads.canonicalDays(of: alice, today...today).first?.ruleVersion == 1)
+    }
+
+    @Test func `a database whose default is another isolation loses no update`() throws {
+        let database = try Database()
+        let name = try database.connection.executeUnprepared("SELECT current_database()::text").text(0, 0)
+        try database.connection.simpleQuery(
+            "ALTER DATABASE \"\(name)\" SET default_transaction_isolation = 'repeatable read'"
+        )
+        try database.apply([record(alice, .appleHealth, minute: 0, [(0, [.steps: 10])])])
+        let later = record(alice, .oura, minute: 1, [(0, [.hrvRMSSD: 400])])
+        let url = database.url
+        try behindTheLock(of: alice, on: database) { other in
+            // Under the lock that `holder` has: the row of another source.
+            try other.simpleQuery(
+                "SET default_transaction_isolation = 'read committed'; UPDATE source_days SET steps = 3"
+            )
+        } _: {
+            let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
+            let connection = try PostgresConnection(url: url, applicationName: "waiting", settings: settings)
+            _ = try BatchRunner(store: BatchStore(connection)).run([later], fence: nil)
+        }
+        let day = try database.reads.canonicalDays(of: alice, today...today).first?.day
+        #expect(day?.values == [.steps: 30, .hrvRMSSD: 400])
     }
 
     @Test func `the view for people shows values with their winners`() throws {

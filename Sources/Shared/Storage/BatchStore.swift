@@ -5,8 +5,11 @@ public import Postgres
 /// leave open (if any) in a second, everything it writes and the COMMIT in the last. Owned by one thread.
 public final class BatchStore {
     /// For the session of a batch's connection, beside the time-outs: one generic plan, and no other on offer than by
-    /// the indexes, so that a plan made while the tables were small is not kept when they are large.
+    /// the indexes, so that a plan made while the tables were small is not kept when they are large. The isolation is
+    /// set whatever a role's or a database's default may be: with one snapshot a transaction, what is read behind a
+    /// lock would be older than the lock.
     public static let sessionSettings: [(String, String)] = [
+        ("default_transaction_isolation", "read committed"),
         ("plan_cache_mode", "force_generic_plan"), ("jit", "off"), ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"), ("enable_mergejoin", "off"), ("enable_bitmapscan", "off"),
     ]
@@ -37,6 +40,11 @@ public final class BatchStore {
     public func reconnect() throws(PostgresError) {
         statements = nil
         try connection.reconnect()
+    }
+
+    /// Lets go of the connection; `reconnect` makes another.
+    public func disconnect() {
+        connection.close()
     }
 
     public var isBroken: Bool { connection.isBroken }
@@ -88,15 +96,19 @@ public final class BatchStore {
                 load(fence)
                 pipeline.execute(statements.fence, parameters)
             }
+            if !users.isEmpty {
+                parameters.reset()
+                parameters.append(arrays.users)
+                parameters.append(arrays.buckets)
+                pipeline.execute(statements.createAccounts, parameters)
+                parameters.reset()
+                parameters.append(arrays.users)
+                pipeline.execute(statements.lockAccounts, parameters)
+            }
+            // Behind the locks: whoever raises the rule version walks the users under them, and a batch that had read
+            // the old version before it got a lock would write by it behind the walker's back.
             pipeline.execute(statements.control)
             guard !users.isEmpty else { return }
-            parameters.reset()
-            parameters.append(arrays.users)
-            parameters.append(arrays.buckets)
-            pipeline.execute(statements.createAccounts, parameters)
-            parameters.reset()
-            parameters.append(arrays.users)
-            pipeline.execute(statements.lockAccounts, parameters)
             pipeline.execute(statements.accountSources, parameters)
             pipeline.execute(statements.connections, parameters)
         }
@@ -106,6 +118,8 @@ public final class BatchStore {
             isFenceHeld = results[next].affectedRows == 1
             next += 1
         }
+        let accounts = results[users.isEmpty ? next : next + 1]
+        if !users.isEmpty { next += 2 }
         let control = results[next]
         guard control.rowCount == 1 else { throw StorageError.incompleteSnapshot }
         var snapshot = BatchSnapshot(
@@ -115,10 +129,10 @@ public final class BatchStore {
             retentionFloor: CalendarDay(daysSinceEpoch: try control.date(0, 2))
         )
         guard !users.isEmpty, isFenceHeld else { return snapshot }
-        try read(accounts: results[next + 2], into: &snapshot)
+        try read(accounts: accounts, into: &snapshot)
         guard snapshot.accounts.count == users.count else { throw StorageError.incompleteSnapshot }
-        try read(sources: results[next + 3], into: &snapshot)
-        try read(connections: results[next + 4], into: &snapshot)
+        try read(sources: results[next + 1], into: &snapshot)
+        try read(connections: results[next + 2], into: &snapshot)
         return snapshot
     }
 
