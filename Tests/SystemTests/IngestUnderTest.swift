@@ -24,6 +24,7 @@ final class IngestUnderTest {
     ///   - settings: what differs from those of all tests.
     ///   - makesTopics: whether the topics are still to be made.
     ///   - waitsUntilReady: whether to return only when `/readyz` says yes.
+    /// - Throws: when it does not come up.
     init(
         on kafka: KafkaUnderTest,
         prefix: String = IngestUnderTest.newPrefix(),

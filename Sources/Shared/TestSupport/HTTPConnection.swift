@@ -31,6 +31,7 @@ public final class HTTPConnection {
     /// - Parameters:
     ///   - port: where the server listens.
     ///   - seconds: how long an answer may take.
+    /// - Throws: `refused` when nobody listens.
     public init(port: UInt16, seconds: Int = 20) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         var on: Int32 = 1
