@@ -17,6 +17,7 @@ public struct Retention {
     ///   - days: how many are kept.
     ///   - today: the server's date.
     /// - Returns: the floor as it stands now, and the partitions that were dropped.
+    /// - Throws: `PostgresError`; what was dropped until then stays dropped.
     public func enforce(days: Int, today: CalendarDay) throws -> (floor: CalendarDay, dropped: [String]) {
         var parameters = PostgresParameters()
         parameters.append(date: today.advanced(by: -days).firstOfMonth.daysSinceEpoch)
