@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// The built worker, on the development broker and, where there is one, on a real Kafka.
-@Suite struct `The aggregator worker` {
+@Suite(.serialized, .timeLimit(.minutes(3))) struct `The aggregator worker` {
     private let today = PipelineUnderTest.today
     private let now = PipelineUnderTest.now
     private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
