@@ -36,7 +36,7 @@ struct ServiceConfigurationTests {
         #expect(configuration.http.maxBodyBytes == 1 << 20)
         #expect(configuration.http.maxDecompressedBytes == 8 << 20)
         #expect(configuration.fallbackZone == "America/New_York")
-        #expect(configuration.tokens.secret.reveal() == "0123456789abcdef0123456789abcdef")
+        #expect(configuration.tokens.secrets.map { $0.secret.reveal() } == ["0123456789abcdef0123456789abcdef"])
         #expect(configuration.tokens.issuer == nil)
         #expect(configuration.kafka.brokers == "127.0.0.1:9092")
         #expect(configuration.kafka.topicPrefix.isEmpty)
