@@ -37,6 +37,7 @@ public struct TokenMinter {
     ///   - privateKey: the PEM text, without a password.
     ///   - keyID: the header's `kid`; nil leaves it out.
     ///   - policy: for its issuer and audience.
+    /// - Throws: when it is no such key.
     public init(privateKey: [UInt8], keyID: String? = nil, _ policy: TokenPolicy) throws(TokenPolicy.Failure) {
         do throws(KeyFailure) {
             key = .privateKey(try PrivateKey(pem: privateKey))

@@ -35,11 +35,12 @@ public struct HTTPFetcher: Sendable {
         self.certificates = certificates
     }
 
-    /// The body of a 200.
+    /// Gets a document.
     ///
     /// - Parameters:
     ///   - url: what to get.
     ///   - isCancelled: asked about once a second, on this thread; true ends the fetch.
+    /// - Returns: the body of a 200.
     /// - Throws: what went wrong, in words for the operator.
     public func get(
         _ url: FetchURL,

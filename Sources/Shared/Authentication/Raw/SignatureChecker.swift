@@ -22,6 +22,7 @@ final class SignatureChecker {
     /// - Parameters:
     ///   - signature: as JWS has it: of RSA as it is, of ES256 the two numbers, 32 bytes each.
     ///   - digest: the SHA-256 of what was signed.
+    /// - Returns: whether this key made it.
     func isSignature(_ signature: UnsafeBufferPointer<UInt8>, of digest: InlineArray<32, UInt8>) -> Bool {
         let result = digest.span.withUnsafeBufferPointer { digest in
             switch key.kind {
