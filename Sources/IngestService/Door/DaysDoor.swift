@@ -28,7 +28,8 @@ final class DaysDoor: HTTPRequestHandler, @unchecked Sendable {
         self.index = index
         self.state = state
         self.onFatal = onFatal
-        let verifier = try TokenVerifier(state.tokens)
+        let tokens = state.tokens
+        let verifier = try TokenVerifier(tokens.policy, keys: tokens.keys, remembering: tokens.remembered)
         days = try DaysHandler(verifier: verifier, zones: ZoneTable(), fallbackZone: state.fallbackZone)
     }
 
