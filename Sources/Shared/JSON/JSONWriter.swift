@@ -4,7 +4,8 @@
 public struct JSONWriter: ~Copyable {
     private var start: UnsafeMutablePointer<UInt8>
     private var capacity: Int
-    private var count = 0
+    /// How many bytes were written so far.
+    public private(set) var count = 0
     private var needsComma = false
 
     public init(reserving capacity: Int = 256) {
@@ -141,6 +142,39 @@ public struct JSONWriter: ~Copyable {
         beginItem(json.count)
         for byte in json { put(byte) }
         needsComma = true
+    }
+
+    /// A value that was read, written compactly: whole numbers as they were, others in their shortest form.
+    ///
+    /// It goes as deep as the parser let the value be.
+    public mutating func value(_ value: JSONValue) {
+        switch value.kind {
+        case .object:
+            beginObject()
+            if var members = value.object {
+                while let (key, member) = members.next() {
+                    string(key)
+                    makeRoom(1)
+                    put(UInt8(ascii: ":"))
+                    needsComma = false
+                    self.value(member)
+                }
+            }
+            endObject()
+        case .array:
+            beginArray()
+            if var elements = value.array {
+                while let element = elements.next() { self.value(element) }
+            }
+            endArray()
+        case .string: if let text = value.text { string(text) }
+        case .integer: if let number = value.integer { integer(number) }
+        case .unsigned: if let number = value.unsigned { integer(number) }
+        case .double: raw("\(value.double ?? 0)".utf8)
+        case .true: bool(true)
+        case .false: bool(false)
+        case .null: null()
+        }
     }
 
     private mutating func literal(_ text: StaticString) {
