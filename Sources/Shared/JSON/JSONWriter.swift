@@ -44,6 +44,19 @@ public struct JSONWriter: ~Copyable {
         needsComma = false
     }
 
+    /// Any key.
+    public mutating func key(text name: some Collection<UInt8>) {
+        string(name)
+        makeRoom(1)
+        put(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    public mutating func key(text name: String) {
+        var name = name
+        name.withUTF8 { key(text: $0) }
+    }
+
     public mutating func string(_ text: String) {
         var text = text
         text.withUTF8 { string($0) }
@@ -153,10 +166,7 @@ public struct JSONWriter: ~Copyable {
             beginObject()
             if var members = value.object {
                 while let (key, member) = members.next() {
-                    string(key)
-                    makeRoom(1)
-                    put(UInt8(ascii: ":"))
-                    needsComma = false
+                    self.key(text: key)
                     self.value(member)
                 }
             }
