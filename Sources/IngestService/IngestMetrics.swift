@@ -36,6 +36,12 @@ public enum IngestMetricsCatalogue {
         help: "Days of acknowledged requests, by what became of them (skipped counts single metrics too).",
         labels: ["outcome"]
     )
+    static let points = MetricDescription(
+        "daybook_ingest_points_total",
+        .counter,
+        help: "Points of acknowledged requests, by what became of them.",
+        labels: ["outcome"]
+    )
     static let records = MetricDescription(
         "daybook_ingest_records_total",
         .counter,
@@ -94,8 +100,8 @@ public enum IngestMetricsCatalogue {
     )
 
     public static let all = [
-        requests, refusals, requestSeconds, acknowledgementSeconds, days, records, heartbeats, producersReplaced,
-        queueDepth, waiting, connections, ready, clockSkew, keys, keysRefreshed, keyFailures,
+        requests, refusals, requestSeconds, acknowledgementSeconds, days, points, records, heartbeats,
+        producersReplaced, queueDepth, waiting, connections, ready, clockSkew, keys, keysRefreshed, keyFailures,
     ]
 }
 
@@ -108,6 +114,8 @@ final class IngestMetrics: Sendable {
     let accepted: Counter
     let skipped: Counter
     let bad: Counter
+    let acceptedPoints: Counter
+    let badPoints: Counter
     /// By the producer's topic index.
     let acknowledged: [Counter]
     let failed: [Counter]
@@ -125,8 +133,10 @@ final class IngestMetrics: Sendable {
         accepted = registry.counter(Catalogue.days, ["accepted"])
         skipped = registry.counter(Catalogue.days, ["skipped"])
         bad = registry.counter(Catalogue.days, ["error"])
-        acknowledged = Lane.allCases.map { registry.counter(Catalogue.records, ["\($0.topic.name)", "acknowledged"]) }
-        failed = Lane.allCases.map { registry.counter(Catalogue.records, ["\($0.topic.name)", "failed"]) }
+        acceptedPoints = registry.counter(Catalogue.points, ["accepted"])
+        badPoints = registry.counter(Catalogue.points, ["error"])
+        acknowledged = Topic.published.map { registry.counter(Catalogue.records, ["\($0.name)", "acknowledged"]) }
+        failed = Topic.published.map { registry.counter(Catalogue.records, ["\($0.name)", "failed"]) }
         heartbeatsAcknowledged = registry.counter(Catalogue.heartbeats, ["acknowledged"])
         heartbeatsFailed = registry.counter(Catalogue.heartbeats, ["failed"])
         producersReplaced = registry.counter(Catalogue.producersReplaced)

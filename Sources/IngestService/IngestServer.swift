@@ -26,7 +26,7 @@ public final class IngestServer: Service {
 
     private struct Running {
         var loops: [HTTPEventLoop] = []
-        var doors: [DaysDoor] = []
+        var doors: [Door] = []
         var threads: [WorkerThread] = []
         var keeper: TopicKeeper?
         var keys: KeyKeeper?
@@ -77,7 +77,7 @@ public final class IngestServer: Service {
         let metrics = IngestMetrics(registry)
         let holder = try ProducerHolder(
             properties: kafkaProperties,
-            topics: Lane.allCases.map { $0.topic.name(prefix: configuration.kafka.topicPrefix) },
+            topics: Topic.published.map { $0.name(prefix: configuration.kafka.topicPrefix) },
             log: context.log,
             replaced: metrics.producersReplaced
         )
@@ -131,13 +131,13 @@ public final class IngestServer: Service {
         _ publisher: Publisher,
         _ observer: DoorObserver,
         _ log: Log
-    ) throws -> [(loop: HTTPEventLoop, door: DaysDoor)] {
+    ) throws -> [(loop: HTTPEventLoop, door: Door)] {
         let count = configuration.http.loops
         let address = configuration.http.address
         var port = address.port
-        var loops: [(loop: HTTPEventLoop, door: DaysDoor)] = []
+        var loops: [(loop: HTTPEventLoop, door: Door)] = []
         for index in 0..<count {
-            let door = try DaysDoor(index: index, state: state) { [weak publisher] in publisher?.replace($0) }
+            let door = try Door(index: index, state: state) { [weak publisher] in publisher?.replace($0) }
             let loop = try HTTPEventLoop(configuration: httpConfiguration, handler: door, observer: observer)
             // The first may let the system choose; the others share what it got.
             port = try loop.listen(address: address.host, port: port)

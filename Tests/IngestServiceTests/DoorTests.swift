@@ -14,10 +14,10 @@ private func answer() throws -> DaysAnswer {
 
 struct PendingTableTests {
     private let exchange = HTTPExchangeID(rawValue: 7 << 32 | 3)
-    private let position = DaysAnswer.Position(topic: "t", partition: 0, offset: 1)
+    private let position = RecordPosition(topic: "t", partition: 0, offset: 1)
 
     private func pending(_ outstanding: Int) throws -> PendingTable.Pending {
-        .init(answer: try answer(), route: .days, producedAt: 0, outstanding: outstanding)
+        .init(answer: try answer(), route: 0, producedAt: 0, outstanding: outstanding)
     }
 
     @Test func `a request is confirmed by its last report, and not before`() throws {
@@ -159,15 +159,68 @@ struct RouteTests {
     }
 
     @Test func `paths are matched as a whole`() {
-        #expect(withBytes("/v1/days") { Route(path: $0)?.name } == .days)
-        let user = "00000000-0000-4000-8000-00000000000f"
-        #expect(withBytes("/v1/users/\(user)/days") { Route(path: $0)?.name } == .userDays)
-        for path in [
-            "/", "/v1/days/", "/v1/day", "/v1/users//days", "/v1/users/\(user)x/days", "/V1/days",
-            "/v1/users/\(user)/day",
-        ] {
-            #expect(withBytes(path) { Route(path: $0) == nil }, "\(path)")
+        let days = PathPattern("/v1/days")
+        let userDays = PathPattern("/v1/users/{id}/days")
+        let token = PathPattern("/v1/device-tokens/{token}")
+        func segment(_ pattern: PathPattern, _ path: String) -> String? {
+            withBytes(path) { pattern.match($0).map { String(decoding: $0, as: UTF8.self) } }
         }
+        #expect(segment(days, "/v1/days") == "")
+        #expect(segment(userDays, "/v1/users/7/days") == "7")
+        #expect(segment(token, "/v1/device-tokens/a%3Ab") == "a%3Ab")
+        for path in ["/", "", "/v1/days/", "/v1/day", "/V1/days", "/v1/days/7"] {
+            #expect(segment(days, path) == nil, "\(path)")
+        }
+        for path in ["/v1/users//days", "/v1/users/days", "/v1/users/7/day", "/v1/users/7/8/days", "/v1/users/7/days/"]
+        {
+            #expect(segment(userDays, path) == nil, "\(path)")
+        }
+        #expect(segment(token, "/v1/device-tokens/") == nil)
+        #expect(segment(token, "/v1/device-tokens") == nil)
+    }
+
+    @Test func `a flag is true or false, once`() throws {
+        func flag(_ query: String) -> Bool? {
+            withBytes(query) { bytes in
+                do throws(RequestProblem) {
+                    return try RequestBytes.flag("strict", query: bytes)
+                } catch {
+                    #expect(error.status == 400 && error.code == "bad_query")
+                    return nil
+                }
+            }
+        }
+        #expect(flag("") == false)
+        #expect(flag("strict=true") == true)
+        #expect(flag("strict=false") == false)
+        #expect(flag("a=b&&strict=true&stricter=no") == true)
+        for bad in ["strict", "strict=", "strict=1", "strict=True", "strict=true&strict=true", "strict=true;"] {
+            #expect(flag(bad) == nil, "\(bad)")
+        }
+    }
+
+    @Test func `percent signs are decoded, and refused where they say nothing`() {
+        func decoded(_ text: String) -> String? {
+            withBytes(text) { RequestBytes.decodedSegment($0).map { String(decoding: $0, as: UTF8.self) } }
+        }
+        #expect(decoded("abc") == "abc")
+        #expect(decoded("a%3Ab%3a") == "a:b:")
+        for bad in ["%", "%4", "%zz", "abc%", "abc%4g"] { #expect(decoded(bad) == nil, "\(bad)") }
+    }
+
+    @Test func `only JSON is read, with any parameters`() {
+        for good in ["application/json", "Application/JSON; charset=utf-8", "application/json "] {
+            #expect(withBytes(good) { RequestBytes.isJSON(contentType: $0) }, "\(good)")
+        }
+        for bad in ["", "text/plain", "application/jsonp", "application/json5", "application/problem+json"] {
+            #expect(!withBytes(bad) { RequestBytes.isJSON(contentType: $0) }, "\(bad)")
+        }
+        #expect(RequestBytes.isJSON(contentType: nil))
+    }
+
+    @Test func `the topics that are written to know their places`() {
+        #expect(Topic.published.map(\.publishedIndex) == Array(Topic.published.indices))
+        #expect(Topic.deadLetters.publishedIndex < 0)
     }
 
     @Test func `a trace is passed on only if it is well formed`() {

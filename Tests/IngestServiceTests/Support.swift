@@ -31,9 +31,7 @@ final class IngestUnderTest {
     {
         cluster = try MockKafkaCluster(
             brokers: brokers,
-            topics: [
-                ("daybook.days.live.v1", partitions), ("daybook.days.history.v1", partitions),
-            ]
+            topics: Topic.allCases.filter { $0 != .deadLetters }.map { ($0.name.description, partitions) }
         )
         var environment = [
             "DAYBOOK_KAFKA_BROKERS": cluster.bootstrapServers,
@@ -112,6 +110,32 @@ final class IngestUnderTest {
             try reader.start(place, from: .beginning)
             while let record = try reader.next(timeoutMilliseconds: 5000) {
                 if let decoded = Self.decode(record, decoder) { found.append(decoded) }
+                if record.offset >= marks.high - 1 { break }
+            }
+            reader.stop()
+        }
+        return found
+    }
+
+    /// Reads what records a topic holds, heartbeats left out: schema, key and value.
+    func texts(_ topic: Topic, on partitions: Range<Int> = 0..<4) throws -> [(
+        schema: String, key: String, value: String
+    )] {
+        let reader = try KafkaReader(properties: [("bootstrap.servers", cluster.bootstrapServers)], log: { _ in })
+        var found: [(schema: String, key: String, value: String)] = []
+        func text(_ bytes: UnsafeRawBufferPointer?) -> String {
+            bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        }
+        for partition in partitions {
+            let place = TopicPartition(topic: topic.name(prefix: ""), partition: Int32(partition))
+            let marks = try reader.watermarks(place, timeoutMilliseconds: 5000)
+            guard marks.high > marks.low else { continue }
+            try reader.start(place, from: .beginning)
+            while let record = try reader.next(timeoutMilliseconds: 5000) {
+                let schema = String(decoding: record.header(named: "schema") ?? [], as: UTF8.self)
+                if schema != "heartbeat/1" {
+                    found.append((schema, record.withKey { text($0) }, record.withValue { text($0) }))
+                }
                 if record.offset >= marks.high - 1 { break }
             }
             reader.stop()

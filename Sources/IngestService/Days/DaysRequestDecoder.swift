@@ -191,24 +191,17 @@ public final class DaysRequestDecoder {
             }
             return (String(decoding: text, as: UTF8.self), offset)
         }
-        if let claimed = context.claimedZone, let offset = zones.offset(claimed, at: context.receivedAt) {
-            return (claimed, offset)
-        }
-        if let header = context.headerZone {
-            let text = UnsafeBufferPointer(
-                start: header.baseAddress?.assumingMemoryBound(to: UInt8.self),
-                count: header.count
-            )
-            if let offset = zones.offset(text.span, at: context.receivedAt) {
-                return (String(decoding: text, as: UTF8.self), offset)
-            }
-        }
-        return (context.fallbackZone, zones.offset(context.fallbackZone, at: context.receivedAt) ?? 0)
+        return zones.resolve(
+            claimed: context.claimedZone,
+            header: context.headerZone,
+            fallback: context.fallbackZone,
+            at: context.receivedAt
+        )
     }
 }
 
 extension MetricNumber.Failure {
-    fileprivate var code: StaticString {
+    var code: StaticString {
         switch self {
         case .notANumber: "not_a_number"
         case .notWhole: "not_whole"
@@ -216,7 +209,7 @@ extension MetricNumber.Failure {
         }
     }
 
-    fileprivate var message: StaticString {
+    var message: StaticString {
         switch self {
         case .notANumber: "Send a number."
         case .notWhole: "Send a whole number."
@@ -226,7 +219,7 @@ extension MetricNumber.Failure {
 }
 
 extension DaysRequest {
-    fileprivate mutating func skip(_ index: Int, _ date: CalendarDay, _ reason: Skipped.Reason) {
+    mutating func skip(_ index: Int, _ date: CalendarDay, _ reason: Skipped.Reason) {
         skipped.append(Skipped(index: index, date: date, metric: nil, reason: reason))
     }
 

@@ -52,7 +52,7 @@ struct RequestFields {
         guard text.count <= RecordLimits.originBytes else {
             throw .badField("origin", "too_long", "Send at most 128 bytes.")
         }
-        if source == .healthConnect, text.starts(with: DaysRules.phoneOriginPrefix) {
+        if source == .healthConnect, UnsafeRawBufferPointer(text).starts(with: DaysRules.phoneOriginPrefix) {
             return DaysRules.phoneOrigin.description
         }
         return String(decoding: text, as: UTF8.self)
@@ -75,12 +75,5 @@ struct RequestFields {
         if text.equals("missing") { return false }
         if text.equals("observed") { return true }
         throw .badField("zeros", "unknown_value", "Send missing or observed, or leave it out.")
-    }
-}
-
-extension UnsafeBufferPointer<UInt8> {
-    fileprivate func starts(with prefix: StaticString) -> Bool {
-        guard count >= prefix.utf8CodeUnitCount else { return false }
-        return UnsafeBufferPointer(rebasing: self[..<prefix.utf8CodeUnitCount]).equals(prefix)
     }
 }

@@ -3,11 +3,12 @@ import HTTPServer
 /// Requests that wait for delivery reports, by their exchange. One loop's own.
 struct PendingTable {
     struct Pending {
-        var answer: DaysAnswer
-        var route: Route.Name
+        var answer: any RouteAnswer
+        /// The route's index.
+        var route: Int
         /// On the monotonic clock, in nanoseconds.
         var producedAt: Int64
-        var positions: [DaysAnswer.Position] = []
+        var positions: [RecordPosition] = []
         /// Delivery reports that are still to come.
         var outstanding: Int
     }
@@ -45,7 +46,7 @@ struct PendingTable {
     }
 
     /// Takes a delivery report; a nil position stands for a record that was not acknowledged.
-    mutating func report(_ exchange: HTTPExchangeID, _ position: DaysAnswer.Position?) -> Outcome {
+    mutating func report(_ exchange: HTTPExchangeID, _ position: RecordPosition?) -> Outcome {
         guard var slot = find(exchange) else { return .nothing }
         guard let position else {
             close(exchange)

@@ -4,7 +4,7 @@ import Synchronization
 
 /// The one producer of all loops, which a fatal error has replaced in place. Any thread may use it.
 final class ProducerHolder: Sendable {
-    /// In the order of `Lane.allCases`.
+    /// In the order of `Topic.published`.
     let topics: [String]
     private let properties: [(String, String)]
     private let kafkaLog: KafkaLog

@@ -21,7 +21,7 @@ final class Publisher: @unchecked Sendable {
     private let state: DoorState
     private let settings: Settings
     private let log: Log
-    private var loops: [(loop: HTTPEventLoop, door: DaysDoor)] = []
+    private var loops: [(loop: HTTPEventLoop, door: Door)] = []
     private var batches: [[DeliveryReport]] = []
     private var monitor = HeartbeatMonitor()
     private var partitions = 0
@@ -35,7 +35,7 @@ final class Publisher: @unchecked Sendable {
     }
 
     /// Before the loops run.
-    func attach(_ loops: [(loop: HTTPEventLoop, door: DaysDoor)]) {
+    func attach(_ loops: [(loop: HTTPEventLoop, door: Door)]) {
         self.loops = loops
         batches = Array(repeating: [], count: loops.count)
         watch(state.holder.producer)
@@ -79,7 +79,7 @@ final class Publisher: @unchecked Sendable {
     }
 
     private func refreshPartitions() {
-        let count = state.holder.producer.partitionCount(topicIndex: Lane.live.topicIndex)
+        let count = state.holder.producer.partitionCount(topicIndex: Topic.daysLive.publishedIndex)
         guard count > 0 else { return }
         let isFirst = partitions == 0
         partitions = count
@@ -118,7 +118,7 @@ final class Publisher: @unchecked Sendable {
         defer { bytes.deallocate() }
         bytes.copyBytes(from: value)
         try producer.produce(
-            topicIndex: Lane.live.topicIndex,
+            topicIndex: Topic.daysLive.publishedIndex,
             partition: partition,
             key: nil,
             value: UnsafeRawBufferPointer(bytes),

@@ -74,8 +74,8 @@ final class TopicKeeper: Sendable {
         }
         var isStrong = true
         let found = try producer.topicStrengths(timeoutMilliseconds: 5000)
-        for (lane, topic) in zip(Lane.allCases, found) {
-            for weakness in TopicStrength.weaknesses(of: topic, for: lane.topic) {
+        for (known, topic) in zip(Topic.published, found) {
+            for weakness in TopicStrength.weaknesses(of: topic, for: known) {
                 isStrong = false
                 log.warning(
                     "a topic could lose acknowledged records",

@@ -17,6 +17,11 @@ public struct HTTPProblem: Sendable {
         self.members = members
     }
 
+    /// What the server itself turns requests away with, before any handler sees them.
+    public static var serverRefusals: [(status: Int, code: String)] {
+        Refusal.allCases.map { ($0.status, $0.code.description) }
+    }
+
     /// The JSON document.
     public var body: [UInt8] {
         var bytes: [UInt8] = []

@@ -77,6 +77,28 @@ public struct JSONValue {
         typeByte == Kind.integer.rawValue ? Int64(bitPattern: tape[index + 1]) : nil
     }
 
+    /// A whole number above `Int64.max`, or nil for another kind.
+    @inlinable
+    public var unsigned: UInt64? {
+        typeByte == Kind.unsigned.rawValue ? tape[index + 1] : nil
+    }
+
+    /// Whether no more than so many objects and arrays stand inside each other, this one included.
+    public func isNested(atMost levels: Int) -> Bool {
+        if var members = object {
+            guard levels > 0 else { return false }
+            while let (_, value) = members.next() {
+                guard value.isNested(atMost: levels - 1) else { return false }
+            }
+        } else if var elements = array {
+            guard levels > 0 else { return false }
+            while let value = elements.next() {
+                guard value.isNested(atMost: levels - 1) else { return false }
+            }
+        }
+        return true
+    }
+
     /// Any number as a double, or nil for another kind.
     @inlinable
     public var double: Double? {

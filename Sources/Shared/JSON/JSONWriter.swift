@@ -4,7 +4,8 @@
 public struct JSONWriter: ~Copyable {
     private var start: UnsafeMutablePointer<UInt8>
     private var capacity: Int
-    private var count = 0
+    /// How many bytes were written so far.
+    public private(set) var count = 0
     private var needsComma = false
 
     public init(reserving capacity: Int = 256) {
@@ -41,6 +42,19 @@ public struct JSONWriter: ~Copyable {
         place[length + 2] = UInt8(ascii: ":")
         count += length + 3
         needsComma = false
+    }
+
+    /// Any key.
+    public mutating func key(text name: some Collection<UInt8>) {
+        string(name)
+        makeRoom(1)
+        put(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    public mutating func key(text name: String) {
+        var name = name
+        name.withUTF8 { key(text: $0) }
     }
 
     public mutating func string(_ text: String) {
@@ -141,6 +155,36 @@ public struct JSONWriter: ~Copyable {
         beginItem(json.count)
         for byte in json { put(byte) }
         needsComma = true
+    }
+
+    /// A value that was read, written compactly: whole numbers as they were, others in their shortest form.
+    ///
+    /// It goes as deep as the parser let the value be.
+    public mutating func value(_ value: JSONValue) {
+        switch value.kind {
+        case .object:
+            beginObject()
+            if var members = value.object {
+                while let (key, member) = members.next() {
+                    self.key(text: key)
+                    self.value(member)
+                }
+            }
+            endObject()
+        case .array:
+            beginArray()
+            if var elements = value.array {
+                while let element = elements.next() { self.value(element) }
+            }
+            endArray()
+        case .string: if let text = value.text { string(text) }
+        case .integer: if let number = value.integer { integer(number) }
+        case .unsigned: if let number = value.unsigned { integer(number) }
+        case .double: raw("\(value.double ?? 0)".utf8)
+        case .true: bool(true)
+        case .false: bool(false)
+        case .null: null()
+        }
     }
 
     private mutating func literal(_ text: StaticString) {

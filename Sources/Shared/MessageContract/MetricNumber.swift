@@ -32,6 +32,11 @@ public enum MetricNumber {
     @inline(never)
     private static func readOther(_ value: JSONValue, _ bounds: MetricBounds) -> Outcome {
         guard let double = value.double else { return .failure(.notANumber) }
+        return check(double, bounds: bounds)
+    }
+
+    /// The same for a number that was computed, in the metric's unit.
+    public static func check(_ double: Double, bounds: MetricBounds) -> Outcome {
         guard double >= -1_000_000, double <= 1_000_000 else { return .failure(.outOfRange) }
         if bounds.isWhole, Double(Int32(double)) != double { return .failure(.notWhole) }
         // A value just outside the range must not be rounded into it.

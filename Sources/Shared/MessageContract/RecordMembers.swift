@@ -5,6 +5,10 @@ import JSON
 struct RecordMembers {
     private let object: JSONObject
 
+    init(_ object: JSONObject) {
+        self.object = object
+    }
+
     /// Reads the value of a record; it is copied, so that nothing need lie behind it.
     init(_ value: UnsafeRawBufferPointer?, limit: Int, parser: JSONParser) throws(PoisonReason) {
         guard let value else { throw .missingValue }

@@ -1,13 +1,18 @@
 import Authentication
 import Domain
-import IngestService
 import MessageContract
 import Testing
-import TimeZones
 
-private let policy = TokenPolicy(hmacKeys: [Array("0123456789abcdef0123456789abcdef".utf8)])
+@testable import IngestService
+
 private let user = UserID(high: 1, low: 2)
 private let other = UserID(high: 3, low: 4)
+
+private struct Accepted {
+    var user: UserID?
+    var records: [(lane: Lane?, value: [UInt8])]
+    var answer: DaysAnswer
+}
 
 private func handle(
     _ body: String,
@@ -15,25 +20,19 @@ private func handle(
     token: String? = nil,
     strict: Bool = false,
     target: UserID? = nil
-) throws -> Result<DaysHandler.Accepted, RequestProblem> {
-    let handler = try DaysHandler(verifier: TokenVerifier(policy), zones: ZoneTable(), fallbackZone: "UTC")
-    let minted = try TokenMinter(policy).mint(subject: user.description, role: role, now: now, validFor: 60)
-    return withPadded(body) { body in
-        Array("Bearer \(token ?? minted)".utf8).withUnsafeBytes { authorization in
-            let call = DaysHandler.Call(
-                authorization: authorization,
-                paddedBody: body,
-                isStrict: strict,
-                target: target,
-                receivedAt: now,
-                event: event
-            )
-            do throws(RequestProblem) {
-                return .success(try handler.handle(call))
-            } catch {
-                return .failure(error)
-            }
-        }
+) throws -> Result<Accepted, RequestProblem> {
+    let path = target.map { "/v1/users/\($0)/days" } ?? "/v1/days"
+    let sent = Sending(user: user, role: role, token: token, fallbackZone: "UTC")
+    return try sent.send("POST", path + (strict ? "?strict=true" : ""), body).map { plan in
+        let answer = plan.answer as? DaysAnswer
+        #expect(answer != nil)
+        return Accepted(
+            user: plan.records.first.flatMap { UserID(String(decoding: $0.key, as: UTF8.self)) },
+            records: plan.records.map { record in
+                (Lane.allCases.first { $0.topic == record.topic }, record.value)
+            },
+            answer: answer ?? DaysAnswer(emptyRequest, event: event)
+        )
     }
 }
 
@@ -45,7 +44,7 @@ private let good = #"{"date":"2026-09-02","steps":11842}"#
 private let bad = #"{"date":"2026-09-01","steps":-5}"#
 private let old = #"{"date":"2026-01-01","steps":5}"#
 
-struct DaysHandlerTests {
+struct DaysRouteTests {
     @Test func `fourteen good days and one bad: fourteen are stored, one is told`() throws {
         var days = (0..<14).map {
             #"{"date":"\#(CalendarDay(daysSinceEpoch: 20_697).advanced(by: -$0))","steps":\#($0 + 1)}"#
@@ -141,5 +140,18 @@ struct DaysHandlerTests {
             days: [.init(date: CalendarDay(daysSinceEpoch: 20_698), values: [.steps: 118_420])]
         )
         #expect(accepted.records.map(\.value) == [expected.encoded()])
+    }
+
+    @Test func `A13: a reinstall that pushes thirty days says nothing of any other`() throws {
+        let today = try #require(CalendarDay("2026-09-02"))
+        func push(_ count: Int) throws -> [Reading] {
+            let days = (0..<count).map { #"{"date":"\(today.advanced(by: -$0))","steps":\(1000 + $0)}"# }
+            let text = #"{"source":"apple_health","days":[\(days.joined(separator: ","))]}"#
+            return try Sending(user: user, fallbackZone: "UTC").days("/v1/days", text).flatMap(\.readings)
+        }
+        let year = try push(365)
+        let month = try push(30)
+        #expect(year.count == 365)
+        #expect(Set(month.map(\.day)) == Set((0..<30).map { today.advanced(by: -$0) }))
     }
 }

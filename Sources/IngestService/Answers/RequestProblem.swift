@@ -1,3 +1,5 @@
+import Authentication
+import HTTPServer
 import JSON
 
 /// Something wrong with one field of a request: the field's path and the rule, never the value.
@@ -85,7 +87,7 @@ extension RequestProblem {
             status: 400,
             code: "bad_shape",
             title: "The body has another shape",
-            detail: "Send an object with source and days as the interface's description shows.",
+            detail: "Send it as the interface's description at /openapi.json shows.",
             errors: [FieldError(field: field, code: "bad_shape", message: message)]
         )
     }
@@ -104,6 +106,65 @@ extension RequestProblem {
         )
     }
 
+    /// A rule broken on a route where that refuses the whole body.
+    static func refusedWhole(_ errors: [FieldError]) -> RequestProblem {
+        RequestProblem(
+            status: 400,
+            code: "invalid",
+            title: "The data break a rule",
+            detail: "Correct the fields that errors lists; nothing of this request was stored.",
+            errors: errors
+        )
+    }
+
+    static func refusedWhole(_ field: String, _ code: StaticString, _ message: StaticString) -> RequestProblem {
+        refusedWhole([FieldError(field: field, code: code, message: message)])
+    }
+
+    static func badQuery(_ name: StaticString) -> RequestProblem {
+        RequestProblem(
+            status: 400,
+            code: "bad_query",
+            title: "The query can't be read",
+            detail: "Send \(name) once, as true or false, or leave it out."
+        )
+    }
+
+    static func unauthorized(_ error: AuthenticationError) -> RequestProblem {
+        RequestProblem(status: 401, code: error.code.rawValue, title: "Not authenticated", detail: error.description)
+    }
+
+    /// The token's role is none of those that a route takes.
+    static func forbidden(roles: [Role]) -> RequestProblem {
+        RequestProblem(
+            status: 403,
+            code: "forbidden",
+            title: "This token may not do this",
+            detail: "This takes a token with the role \(roles.map(\.rawValue).joined(separator: " or "))."
+        )
+    }
+
+    static let notFound = RequestProblem(
+        status: 404,
+        code: "not_found",
+        title: "There is nothing here",
+        detail: "The paths that there are stand in /openapi.json."
+    )
+
+    static let methodNotAllowed = RequestProblem(
+        status: 405,
+        code: "method_not_allowed",
+        title: "This method is not allowed here",
+        detail: "Use one of the methods that the header Allow lists."
+    )
+
+    static let unsupportedMediaType = RequestProblem(
+        status: 415,
+        code: "media_type",
+        title: "This media type is not read here",
+        detail: "Send JSON with Content-Type: application/json."
+    )
+
     static let forbiddenSource = RequestProblem(
         status: 403,
         code: "forbidden",
@@ -115,7 +176,7 @@ extension RequestProblem {
         status: 413,
         code: "record_too_large",
         title: "The request is too large for a record",
-        detail: "Split the days over several requests."
+        detail: "Split the data over several requests."
     )
 
     static let notConfirmed = RequestProblem(
@@ -141,4 +202,14 @@ extension RequestProblem {
         detail: "The service is starting, stopping or without Kafka. Send again after the time that Retry-After gives.",
         retryAfter: 5
     )
+}
+
+extension RequestProblem {
+    var response: HTTPResponse {
+        var headers: [HTTPHeader] = []
+        if let retryAfter { headers.append(.retryAfter(seconds: retryAfter)) }
+        if status == 401 { headers.append(HTTPHeader("WWW-Authenticate", "Bearer")) }
+        return HTTPProblem(status: status, code: code, title: title, detail: detail, members: members)
+            .response(headers: headers)
+    }
 }

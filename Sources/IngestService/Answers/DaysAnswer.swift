@@ -1,23 +1,10 @@
-import Authentication
 public import Domain
 import JSON
 import MessageContract
+import Observability
 
 /// What the sender of days is told once all records are acknowledged.
 public struct DaysAnswer: Sendable {
-    /// Where a record went.
-    public struct Position: Hashable, Sendable {
-        public var topic: String
-        public var partition: Int32
-        public var offset: Int64
-
-        public init(topic: String, partition: Int32, offset: Int64) {
-            self.topic = topic
-            self.partition = partition
-            self.offset = offset
-        }
-    }
-
     public var accepted: Int
     public var skipped: [DaysRequest.Skipped]
     public var errors: [FieldError]
@@ -34,7 +21,7 @@ public struct DaysAnswer: Sendable {
     }
 
     /// The body of the 202.
-    public func body(positions: [Position]) -> [UInt8] {
+    public func body(positions: [RecordPosition]) -> [UInt8] {
         var writer = JSONWriter(reserving: 192 + (skipped.count + errors.count) * 96)
         writer.beginObject()
         writer.key("accepted")
@@ -61,18 +48,18 @@ public struct DaysAnswer: Sendable {
         writer.key("event_id")
         writer.string(appending: event.append(to:))
         writer.key("position")
-        writer.string(Self.token(positions))
+        writer.string(RecordPosition.token(positions))
         writer.endObject()
         return writer.bytes
     }
+}
 
-    /// Opaque to clients: base64url of `topic/partition/offset`, separated by commas.
-    public static func token(_ positions: [Position]) -> [UInt8] {
-        var text: [UInt8] = []
-        for (number, position) in positions.enumerated() {
-            if number > 0 { text.append(UInt8(ascii: ",")) }
-            text.append(contentsOf: "\(position.topic)/\(position.partition)/\(position.offset)".utf8)
-        }
-        return Base64URL.encode(text)
+extension DaysAnswer: RouteAnswer {
+    var status: Int { 202 }
+
+    func count(in metrics: IngestMetrics) {
+        metrics.accepted.add(accepted)
+        metrics.skipped.add(skipped.count)
+        metrics.bad.add(badDays)
     }
 }

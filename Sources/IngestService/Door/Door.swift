@@ -11,15 +11,15 @@ import TimeZones
 /// acknowledged (D1).
 ///
 /// `@unchecked Sendable`: made before the loop runs, then used on the loop's thread alone.
-final class DaysDoor: HTTPRequestHandler, @unchecked Sendable {
+final class Door: HTTPRequestHandler, @unchecked Sendable {
     private let index: Int
     private let state: DoorState
-    private let days: DaysHandler
+    private let dispatcher: Dispatcher
     private var events = EventIDs()
     private var table = PendingTable()
     private weak var loop: HTTPEventLoop?
-    /// By route, then by status from 200 on.
-    private var requestCounters = [[Counter?]](repeating: [], count: Route.Name.allCases.count)
+    /// By route, a path that is none of ours last; then by status from 200 on.
+    private var requestCounters: [[Counter?]]
     private var refusalCounters: [String: Counter] = [:]
     /// Told when the producer has failed for good.
     private let onFatal: @Sendable (KafkaProducer) -> Void
@@ -30,23 +30,34 @@ final class DaysDoor: HTTPRequestHandler, @unchecked Sendable {
         self.onFatal = onFatal
         let tokens = state.tokens
         let verifier = try TokenVerifier(tokens.policy, keys: tokens.keys, remembering: tokens.remembered)
-        days = try DaysHandler(verifier: verifier, zones: ZoneTable(), fallbackZone: state.fallbackZone)
+        let tools = try LoopTools(zones: ZoneTable(), fallbackZone: state.fallbackZone)
+        dispatcher = try Dispatcher(verifier: verifier, tools: tools)
+        requestCounters = Array(repeating: [], count: dispatcher.routes.count + 1)
     }
+
+    private var noRoute: Int { dispatcher.routes.count }
 
     func loopStarted(_ loop: HTTPEventLoop) { self.loop = loop }
 
     func handle(_ request: borrowing HTTPRequest, exchange: HTTPExchangeID) -> HTTPDisposition {
-        guard let route = Route(path: request.path) else { return .answer(refuse(.notFound, .none)) }
-        guard request.method == .post else {
-            var response = refuse(.methodNotAllowed, route.name)
-            response.headers.append(.allow("POST"))
+        switch dispatcher.match(request.method, request.path) {
+        case .none: return .answer(refuse(.notFound, noRoute))
+        case .wrongMethod(let allow, let route):
+            var response = refuse(.methodNotAllowed, route)
+            response.headers.append(.allow(allow))
             return .answer(response)
-        }
-        state.countRequest()
-        do throws(RequestProblem) {
-            return try accept(request, route, exchange)
-        } catch {
-            return .answer(refuse(error, route.name))
+        case .route(let route, let segment):
+            if case .read(let read) = dispatcher.routes[route].kind {
+                let response = read()
+                count(route, response.status)
+                return .answer(response)
+            }
+            state.countRequest()
+            do throws(RequestProblem) {
+                return try accept(request, route, segment, exchange)
+            } catch {
+                return .answer(refuse(error, route))
+            }
         }
     }
 
@@ -57,78 +68,77 @@ final class DaysDoor: HTTPRequestHandler, @unchecked Sendable {
     func exchangeExpired(_ exchange: HTTPExchangeID) -> HTTPResponse {
         let pending = table.close(exchange)
         if pending != nil { state.metrics.waiting.add(-1) }
-        return refuse(.notConfirmed, pending?.route ?? .none)
+        return refuse(.notConfirmed, pending?.route ?? noRoute)
     }
 
     private func accept(
         _ request: borrowing HTTPRequest,
-        _ route: Route,
+        _ route: Int,
+        _ segment: UnsafeRawBufferPointer,
         _ exchange: HTTPExchangeID
     ) throws(RequestProblem) -> HTTPDisposition {
         guard state.readiness.isDoorOpen else { throw .notReady }
-        guard Route.isJSON(contentType: request.header(.contentType)) else { throw .unsupportedMediaType }
+        if request.method.hasBody, !RequestBytes.isJSON(contentType: request.header(.contentType)) {
+            throw .unsupportedMediaType
+        }
         let receivedAt = Instant(microseconds: state.time.wallMicroseconds())
-        var call = DaysHandler.Call(
-            authorization: request.header(.authorization),
+        let call = RouteCall(
+            identity: try dispatcher.identify(route, authorization: request.header(.authorization), now: receivedAt),
+            parameter: segment,
+            query: request.query,
             headerZone: request.header(.timeZone),
             paddedBody: request.body,
-            isStrict: Route.isStrict(query: request.query),
             receivedAt: receivedAt,
             event: events.next(at: receivedAt)
         )
-        if case .userDays(let user) = route { call.target = user }
-        let accepted = try days.handle(call)
-        guard !accepted.records.isEmpty else {
-            return .answer(confirm(accepted.answer, positions: [], route.name))
-        }
+        let plan = try dispatcher.plan(route, call)
+        guard !plan.records.isEmpty else { return .answer(confirm(plan.answer, positions: [], route)) }
         let pending = PendingTable.Pending(
-            answer: accepted.answer,
-            route: route.name,
+            answer: plan.answer,
+            route: route,
             producedAt: state.time.monotonicNanoseconds(),
-            outstanding: accepted.records.count
+            outstanding: plan.records.count
         )
         var traceparent = request.header(.traceparent)
         if let given = traceparent, !Traceparent.isValid(given) { traceparent = nil }
-        try produce(accepted, route, exchange, traceparent)
+        try produce(plan.records, call, route, exchange, traceparent)
         table.open(exchange, pending)
         state.metrics.waiting.add(1)
         return .later(within: state.deadline)
     }
 
     private func produce(
-        _ accepted: DaysHandler.Accepted,
-        _ route: Route,
+        _ records: [RoutePlan.Record],
+        _ call: RouteCall,
+        _ route: Int,
         _ exchange: HTTPExchangeID,
         _ traceparent: UnsafeRawBufferPointer?
     ) throws(RequestProblem) {
-        var key: [UInt8] = []
-        key.reserveCapacity(36)
-        accepted.user.append(to: &key)
-        var event: [UInt8] = []
-        event.reserveCapacity(36)
-        accepted.answer.event.append(to: &event)
+        let event = call.event.key
         var received: [UInt8] = []
         received.reserveCapacity(27)
-        accepted.receivedAt.append(to: &received)
+        call.receivedAt.append(to: &received)
+        let name = dispatcher.routes[route].path.text
         let producer = state.holder.producer
         let tag = RecordTag(loop: index, exchange: exchange).rawValue
         do {
-            for record in accepted.records {
-                try key.withUnsafeBytes { key in
+            for record in records {
+                let topic = record.topic.publishedIndex
+                try record.key.withUnsafeBytes { key in
                     try record.value.withUnsafeBytes { value in
-                        try producer.produce(topicIndex: record.lane.topicIndex, key: key, value: value, tag: tag) {
-                            writer in
-                            writer.add(HeaderName.schema, Schema.days1.id)
+                        try producer.produce(topicIndex: topic, key: key, value: value, tag: tag) { writer in
+                            writer.add(HeaderName.schema, record.schema.id)
                             event.withUnsafeBytes { writer.add(HeaderName.eventID, $0) }
                             received.withUnsafeBytes { writer.add(HeaderName.receivedAt, $0) }
-                            writer.add(HeaderName.route, route.name.text)
+                            writer.add(HeaderName.route, name)
                             if let traceparent { writer.add(HeaderName.traceparent, traceparent) }
                         }
                     }
                 }
             }
         } catch let error as KafkaError {
-            // Of two records the first may be on its way: without an entry in the table its report means nothing.
+            // Of several records the first may be on their way: without an entry in the table their reports mean
+            // nothing.
             if error.isFatal || producer.fatalError != nil { onFatal(producer) }
             if error.isRecordTooLarge { throw .tooLarge }
             throw error.isQueueFull ? .queueFull : .notConfirmed
@@ -143,9 +153,9 @@ final class DaysDoor: HTTPRequestHandler, @unchecked Sendable {
         let isAcknowledged = report.error == nil
         let counters = isAcknowledged ? state.metrics.acknowledged : state.metrics.failed
         if counters.indices.contains(report.topicIndex) { counters[report.topicIndex].increment() }
-        var position: DaysAnswer.Position?
+        var position: RecordPosition?
         if isAcknowledged, state.holder.topics.indices.contains(report.topicIndex) {
-            position = DaysAnswer.Position(
+            position = RecordPosition(
                 topic: state.holder.topics[report.topicIndex],
                 partition: report.partition,
                 offset: report.offset
@@ -165,20 +175,14 @@ final class DaysDoor: HTTPRequestHandler, @unchecked Sendable {
         }
     }
 
-    private func confirm(
-        _ answer: DaysAnswer,
-        positions: [DaysAnswer.Position],
-        _ route: Route.Name
-    ) -> HTTPResponse {
+    private func confirm(_ answer: any RouteAnswer, positions: [RecordPosition], _ route: Int) -> HTTPResponse {
         state.countAnswered()
-        state.metrics.accepted.add(answer.accepted)
-        state.metrics.skipped.add(answer.skipped.count)
-        state.metrics.bad.add(answer.badDays)
-        count(route, 202)
-        return HTTPResponse(status: 202, body: answer.body(positions: positions))
+        answer.count(in: state.metrics)
+        count(route, answer.status)
+        return HTTPResponse(status: answer.status, body: answer.body(positions: positions))
     }
 
-    private func refuse(_ problem: RequestProblem, _ route: Route.Name) -> HTTPResponse {
+    private func refuse(_ problem: RequestProblem, _ route: Int) -> HTTPResponse {
         count(route, problem.status)
         if let counter = refusalCounters[problem.code] {
             counter.increment()
@@ -190,12 +194,13 @@ final class DaysDoor: HTTPRequestHandler, @unchecked Sendable {
         return problem.response
     }
 
-    private func count(_ route: Route.Name, _ status: Int) {
+    private func count(_ route: Int, _ status: Int) {
         let index = min(max(status - 200, 0), 399)
-        while requestCounters[route.rawValue].count <= index { requestCounters[route.rawValue].append(nil) }
-        if let counter = requestCounters[route.rawValue][index] { return counter.increment() }
-        let counter = state.metrics.requests(route: route.text, status: status)
-        requestCounters[route.rawValue][index] = counter
+        while requestCounters[route].count <= index { requestCounters[route].append(nil) }
+        if let counter = requestCounters[route][index] { return counter.increment() }
+        let name: StaticString = route < noRoute ? dispatcher.routes[route].path.text : "none"
+        let counter = state.metrics.requests(route: name, status: status)
+        requestCounters[route][index] = counter
         counter.increment()
     }
 
@@ -215,43 +220,19 @@ extension KafkaHeaderWriter {
     }
 }
 
-extension Lane {
-    /// The topics' order in the producer.
-    var topicIndex: Int {
+extension Topic {
+    /// The topics that ingest writes to, in the order of the producer's.
+    static let published: [Topic] = [.daysLive, .daysHistory, .points, .devices, .accounts]
+
+    /// Its place in `published`; one that is not written to has none.
+    var publishedIndex: Int {
         switch self {
-        case .live: 0
-        case .history: 1
+        case .daysLive: 0
+        case .daysHistory: 1
+        case .points: 2
+        case .devices: 3
+        case .accounts: 4
+        case .deadLetters: -1
         }
     }
-}
-
-extension RequestProblem {
-    var response: HTTPResponse {
-        var headers: [HTTPHeader] = []
-        if let retryAfter { headers.append(.retryAfter(seconds: retryAfter)) }
-        if status == 401 { headers.append(HTTPHeader("WWW-Authenticate", "Bearer")) }
-        return HTTPProblem(status: status, code: code, title: title, detail: detail, members: members)
-            .response(headers: headers)
-    }
-
-    static let notFound = RequestProblem(
-        status: 404,
-        code: "not_found",
-        title: "There is nothing here",
-        detail: "Post days to /v1/days."
-    )
-
-    static let methodNotAllowed = RequestProblem(
-        status: 405,
-        code: "method_not_allowed",
-        title: "This method is not allowed here",
-        detail: "Use POST."
-    )
-
-    static let unsupportedMediaType = RequestProblem(
-        status: 415,
-        code: "media_type",
-        title: "This media type is not read here",
-        detail: "Send JSON with Content-Type: application/json."
-    )
 }
