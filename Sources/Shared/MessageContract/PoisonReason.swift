@@ -34,6 +34,8 @@ public enum PoisonReason: String, Error, CaseIterable, Sendable {
     case outOfRange = "out_of_range"
     /// Too many days, or too many bytes.
     case tooLarge = "too_large"
+    /// One origin more of a source and user than are kept.
+    case tooManyOrigins = "too_many_origins"
     /// The database refuses what the record says, although it could be read.
     case refused = "database_refused"
 
