@@ -57,6 +57,8 @@ final class IngestUnderTest {
             "DAYBOOK_ALLOW_WEAK_TOPICS": "true",
             "DAYBOOK_DEVELOPMENT_BROKER": kafka.mock == nil ? "false" : "true",
             "DAYBOOK_HEARTBEAT_INTERVAL_MS": "500",
+            // Tests post as fast as they can, as a few users.
+            "DAYBOOK_RATE_LIMIT_PER_MINUTE": "0",
         ]
     }
 

@@ -9,6 +9,9 @@ final class DoorState: Sendable {
     let tokens: TokenPolicy
     let fallbackZone: String
     let deadline: Duration
+    /// Nil: users are not limited.
+    let limiter: RateLimiter?
+    let maximumInFlightBytes: Int
     let holder: ProducerHolder
     let readiness: Readiness
     let metrics: IngestMetrics
@@ -21,6 +24,8 @@ final class DoorState: Sendable {
         tokens: TokenPolicy,
         fallbackZone: String,
         deadline: Duration,
+        limiter: RateLimiter?,
+        maximumInFlightBytes: Int,
         holder: ProducerHolder,
         readiness: Readiness,
         metrics: IngestMetrics,
@@ -29,6 +34,8 @@ final class DoorState: Sendable {
         self.tokens = tokens
         self.fallbackZone = fallbackZone
         self.deadline = deadline
+        self.limiter = limiter
+        self.maximumInFlightBytes = maximumInFlightBytes
         self.holder = holder
         self.readiness = readiness
         self.metrics = metrics
