@@ -1,5 +1,6 @@
 import Authentication
 import Domain
+import HTTPServer
 import MessageContract
 import Testing
 

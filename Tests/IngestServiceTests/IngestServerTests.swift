@@ -86,7 +86,7 @@ struct IngestServerTests {
             try client.request(method, path, token: token, type: type, body: body).status
         }
         #expect(try status("POST", "/nowhere", token: token, body) == 404)
-        #expect(try status("POST", "/v1/users/7/days", token: token, body) == 404)
+        #expect(try status("POST", "/v1/users/7/days", token: IngestUnderTest.token(role: .connector), body) == 404)
         #expect(try status("POST", "/v1/days", body) == 401)
         #expect(try status("POST", "/v1/days", token: "a.b.c", body) == 401)
         #expect(try status("POST", "/v1/days", token: token, type: "text/plain", body) == 415)

@@ -205,7 +205,9 @@ struct TraineeDaysRouteTests {
         #expect(try Sending().outcome("POST", trainee, text) == #"201 {"days":0}"#)
     }
 
-    @Test(arguments: [(Platform.ios, Source.appleHealth), (.android, .healthConnect), (nil, .appleHealth)])
+    @Test(
+        arguments: [(.ios, .appleHealth), (.android, .healthConnect), (nil, .appleHealth)] as [(Platform?, Source)]
+    )
     func `the token's platform says which store the steps are from`(platform: Platform?, source: Source) throws {
         #expect(try Sending(platform: platform).days(trainee, body(day("2026-09-02"))).map(\.source) == [source])
     }
@@ -290,7 +292,7 @@ struct WearableRouteTests {
         (#"{"timestamp":"2026-09-02T21:14:00Z","calories":"x"}"#, "points[0].calories not_a_number"),
         (#"{"timestamp":"2026-09-02T21:14:00Z","calories":20001}"#, "points[0].calories out_of_range"),
         (#"{"timestamp":"2026-09-02T21:14:00Z","data":[]}"#, "points[0].data not_an_object"),
-        (#"{"timestamp":"2026-09-02T21:14:00Z","data":{"a":{"b":{"c":{"d":1}}}}}"#, "points[0].data too_deep"),
+        (#"{"timestamp":"2026-09-02T21:14:00Z","data":{"a":{"b":{"c":{"d":{}}}}}}"#, "points[0].data too_deep"),
     ])
     func `a bad point is told by index and field, and its neighbours are stored`(point: String, expected: String) throws
     {

@@ -1,6 +1,9 @@
+import Authentication
 import Domain
 import Foundation
 import HTTPServer
+import JSON
+import MessageContract
 import Testing
 
 @testable import IngestService
@@ -136,7 +139,8 @@ struct OpenAPIServiceTests {
         var query: [String] = []
         for parameter in operation["parameters"] as? [[String: Any]] ?? [] {
             let name = try #require(parameter["name"] as? String)
-            let example = String(describing: try #require(parameter["example"]))
+            let value = try #require(parameter["example"])
+            let example = (value as? String) ?? (value as? Bool).map { String($0) } ?? ""
             switch parameter["in"] as? String {
             case "path": path = path.replacingOccurrences(of: "{\(name)}", with: example)
             case "query": query.append("\(name)=\(example)")

@@ -95,7 +95,7 @@ struct PointsRecordTests {
         (#"{"timestamp":"2026-09-01T00:00:00Z","steps":1,"steps":1}"#, .duplicateKey),
         (#"{"timestamp":"2026-09-01T00:00:00Z","heart_rate_bpm":19}"#, .outOfRange),
         (#"{"timestamp":"2026-09-01T00:00:00Z","data":[]}"#, .badShape),
-        (#"{"timestamp":"2026-09-01T00:00:00Z","data":{"a":{"b":{"c":{"d":1}}}}}"#, .badShape),
+        (#"{"timestamp":"2026-09-01T00:00:00Z","data":{"a":{"b":{"c":{"d":{}}}}}}"#, .badShape),
     ])
     func `a bad point makes its record poison`(point: String, reason: PoisonReason) throws {
         #expect(try decode(point: point) == .failure(reason))
