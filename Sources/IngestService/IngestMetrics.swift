@@ -81,7 +81,8 @@ public enum IngestMetricsCatalogue {
     static let loopLag = MetricDescription(
         "daybook_ingest_loop_lag_seconds",
         .histogram(buckets: MetricDescription.latencyBuckets),
-        help: "How late the event loops' timers were, looked at four times a second: what a request waited before anything."
+        help:
+            "How late the event loops' timers were, looked at four times a second: what a request waited before anything."
     )
     static let loopRequests = MetricDescription(
         "daybook_ingest_loop_requests_total",
