@@ -64,6 +64,47 @@ public enum IngestMetricsCatalogue {
         .gauge,
         help: "Records that wait for Kafka's acknowledgement."
     )
+    static let inFlightBytes = MetricDescription(
+        "daybook_ingest_in_flight_bytes",
+        .gauge,
+        help: "Keys and values of the records that wait for Kafka's acknowledgement."
+    )
+    static let bytesReceived = MetricDescription(
+        "daybook_ingest_received_bytes_total",
+        .counter,
+        help: "What clients sent, headers and refused requests included."
+    )
+    static let recordBytes = MetricDescription(
+        "daybook_ingest_record_bytes_total",
+        .counter,
+        help: "Keys and values of records handed to Kafka, by topic.",
+        labels: ["topic"]
+    )
+    static let loopLag = MetricDescription(
+        "daybook_ingest_loop_lag_seconds",
+        .histogram(buckets: MetricDescription.latencyBuckets),
+        help:
+            "How late the event loops' timers were, looked at four times a second: what a request waited before anything."
+    )
+    static let loopRequests = MetricDescription(
+        "daybook_ingest_loop_requests_total",
+        .counter,
+        help: "Requests that reached a handler, by event loop.",
+        labels: ["loop"],
+        maximumChildren: 64
+    )
+    static let connectionsClosed = MetricDescription(
+        "daybook_ingest_connections_closed_total",
+        .counter,
+        help: "Connections that ended, by why.",
+        labels: ["reason"],
+        maximumChildren: 50
+    )
+    static let acceptPauses = MetricDescription(
+        "daybook_ingest_accept_pauses_total",
+        .counter,
+        help: "Times that new connections had to wait because descriptors or memory were used up."
+    )
     static let waiting = MetricDescription(
         "daybook_ingest_waiting_requests",
         .gauge,
@@ -101,7 +142,8 @@ public enum IngestMetricsCatalogue {
 
     public static let all = [
         requests, refusals, requestSeconds, acknowledgementSeconds, days, points, records, heartbeats,
-        producersReplaced, queueDepth, waiting, connections, ready, clockSkew, keys, keysRefreshed, keyFailures,
+        producersReplaced, queueDepth, inFlightBytes, bytesReceived, recordBytes, loopLag, loopRequests,
+        connectionsClosed, acceptPauses, waiting, connections, ready, clockSkew, keys, keysRefreshed, keyFailures,
     ]
 }
 
@@ -119,6 +161,10 @@ final class IngestMetrics: Sendable {
     /// By the producer's topic index.
     let acknowledged: [Counter]
     let failed: [Counter]
+    let recordBytes: [Counter]
+    let bytesReceived: Counter
+    let loopLag: Histogram
+    let acceptPauses: Counter
     let heartbeatsAcknowledged: Counter
     let heartbeatsFailed: Counter
     let producersReplaced: Counter
@@ -137,6 +183,10 @@ final class IngestMetrics: Sendable {
         badPoints = registry.counter(Catalogue.points, ["error"])
         acknowledged = Topic.published.map { registry.counter(Catalogue.records, ["\($0.name)", "acknowledged"]) }
         failed = Topic.published.map { registry.counter(Catalogue.records, ["\($0.name)", "failed"]) }
+        recordBytes = Topic.published.map { registry.counter(Catalogue.recordBytes, ["\($0.name)"]) }
+        bytesReceived = registry.counter(Catalogue.bytesReceived)
+        loopLag = registry.histogram(Catalogue.loopLag)
+        acceptPauses = registry.counter(Catalogue.acceptPauses)
         heartbeatsAcknowledged = registry.counter(Catalogue.heartbeats, ["acknowledged"])
         heartbeatsFailed = registry.counter(Catalogue.heartbeats, ["failed"])
         producersReplaced = registry.counter(Catalogue.producersReplaced)
@@ -154,8 +204,21 @@ final class IngestMetrics: Sendable {
         registry.counter(Catalogue.refusals, [reason])
     }
 
-    func show(queueDepth: @escaping @Sendable () -> Int, isReady: @escaping @Sendable () -> Bool) {
+    func loopRequests(_ loop: Int) -> Counter {
+        registry.counter(Catalogue.loopRequests, [String(loop)])
+    }
+
+    func connectionsClosed(reason: String) -> Counter {
+        registry.counter(Catalogue.connectionsClosed, [reason])
+    }
+
+    func show(
+        queueDepth: @escaping @Sendable () -> Int,
+        inFlightBytes: @escaping @Sendable () -> Int,
+        isReady: @escaping @Sendable () -> Bool
+    ) {
         registry.gauge(Catalogue.queueDepth) { Double(queueDepth()) }
+        registry.gauge(Catalogue.inFlightBytes) { Double(inFlightBytes()) }
         registry.gauge(Catalogue.ready) { isReady() ? 1 : 0 }
     }
 }
@@ -189,7 +252,12 @@ final class DoorObserver: HTTPServerObserver, Sendable {
 
     func connectionOpened() { metrics.connections.add(1) }
 
-    func connectionClosed(reason: StaticString) { metrics.connections.add(-1) }
+    func connectionClosed(reason: StaticString) {
+        metrics.connections.add(-1)
+        metrics.connectionsClosed(reason: reason.description).increment()
+    }
+
+    func acceptPaused(errno: Int32) { metrics.acceptPauses.increment() }
 
     func requestRefused(status: Int, reason: StaticString) {
         metrics.requests(route: "none", status: status).increment()

@@ -54,6 +54,10 @@ public enum IngestProgram {
         }
         let level = LogLevel(name: configuration.process.logLevel.rawValue) ?? .info
         let log = Log(service: "ingest-service", level: level)
+        let connections = configuration.http.maxConnections
+        if let limit = DescriptorLimit.raise(), limit < connections + DescriptorLimit.reserve {
+            log.warning("fewer descriptors than connections: raise ulimit -n", [.limit: .integer(limit)])
+        }
         let registry = MetricsRegistry()
         ProcessMetrics.register(in: registry)
         let services = IngestServer.services(configuration, registry: registry, log: log)

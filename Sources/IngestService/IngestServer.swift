@@ -83,6 +83,7 @@ public final class IngestServer: Service {
         )
         metrics.show(
             queueDepth: { holder.producer.outstandingCount },
+            inFlightBytes: { holder.producer.outstandingBytes },
             isReady: { [readiness] in readiness.reasons.isEmpty }
         )
         readiness.set(keys: .noKeys)
@@ -98,6 +99,8 @@ public final class IngestServer: Service {
             ),
             fallbackZone: configuration.fallbackZone,
             deadline: .milliseconds(configuration.http.requestDeadlineMilliseconds),
+            limiter: makeLimiter(),
+            maximumInFlightBytes: configuration.limits.inFlightBytes,
             holder: holder,
             readiness: readiness,
             metrics: metrics,
@@ -137,7 +140,7 @@ public final class IngestServer: Service {
         var port = address.port
         var loops: [(loop: HTTPEventLoop, door: Door)] = []
         for index in 0..<count {
-            let door = try Door(index: index, state: state) { [weak publisher] in publisher?.replace($0) }
+            let door = try Door(index: index, state: state, log: log) { [weak publisher] in publisher?.replace($0) }
             let loop = try HTTPEventLoop(configuration: httpConfiguration, handler: door, observer: observer)
             // The first may let the system choose; the others share what it got.
             port = try loop.listen(address: address.host, port: port)
@@ -207,6 +210,16 @@ extension IngestServer {
             // Bounds the memory that waits for a broker that is away; beyond it requests get 503 at once.
             ("queue.buffering.max.kbytes", "131072"),
         ] + configuration.kafka.properties.map { ($0.name, $0.value.reveal()) }
+    }
+
+    private func makeLimiter() -> RateLimiter? {
+        let limits = configuration.limits
+        guard limits.requestsPerMinute > 0 else { return nil }
+        return RateLimiter(
+            perMinute: limits.requestsPerMinute,
+            burst: limits.burst,
+            now: time.monotonicNanoseconds()
+        )
     }
 
     private var publisherSettings: Publisher.Settings {

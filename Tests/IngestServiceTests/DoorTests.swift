@@ -17,7 +17,7 @@ struct PendingTableTests {
     private let position = RecordPosition(topic: "t", partition: 0, offset: 1)
 
     private func pending(_ outstanding: Int) throws -> PendingTable.Pending {
-        .init(answer: try answer(), route: 0, producedAt: 0, outstanding: outstanding)
+        .init(answer: try answer(), route: 0, name: .init(event: event), producedAt: 0, outstanding: outstanding)
     }
 
     @Test func `a request is confirmed by its last report, and not before`() throws {

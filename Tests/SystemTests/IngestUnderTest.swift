@@ -57,13 +57,15 @@ final class IngestUnderTest {
             "DAYBOOK_ALLOW_WEAK_TOPICS": "true",
             "DAYBOOK_DEVELOPMENT_BROKER": kafka.mock == nil ? "false" : "true",
             "DAYBOOK_HEARTBEAT_INTERVAL_MS": "500",
+            // Tests post as fast as they can, as a few users.
+            "DAYBOOK_RATE_LIMIT_PER_MINUTE": "0",
         ]
     }
 
     static func newPrefix() -> String { "t\(UUID().uuidString.prefix(8).lowercased())." }
 
     static func makeTopics(on kafka: KafkaUnderTest, prefix: String, partitions: Int) throws {
-        for topic in [Topic.daysLive, .daysHistory] {
+        for topic in Topic.allCases where topic != .deadLetters {
             if let mock = kafka.mock {
                 try mock.createTopic(topic.name(prefix: prefix), partitions: partitions)
                 continue

@@ -39,7 +39,7 @@ struct PipelineUnderTest {
     }
 
     static func topics(_ partitions: Int) -> [(name: String, partitions: Int)] {
-        [Topic.daysLive, .daysHistory, .deadLetters].map { ($0.name(prefix: ""), partitions) }
+        Topic.allCases.map { ($0.name(prefix: ""), partitions) }
     }
 
     private static func createTopics(on kafka: KafkaUnderTest, _ partitions: Int) throws {

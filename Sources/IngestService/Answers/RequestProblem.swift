@@ -1,4 +1,5 @@
 import Authentication
+import Domain
 import HTTPServer
 import JSON
 
@@ -195,6 +196,25 @@ extension RequestProblem {
         retryAfter: 2
     )
 
+    static let overloaded = RequestProblem(
+        status: 503,
+        code: "overloaded",
+        title: "Not accepted, safe to send again",
+        detail: "Too many bytes are waiting for Kafka. Send the same request again after the time that Retry-After gives.",
+        retryAfter: 2
+    )
+
+    /// The user's bucket is empty for so many seconds.
+    static func rateLimited(seconds: Int) -> RequestProblem {
+        RequestProblem(
+            status: 429,
+            code: "rate_limited",
+            title: "Too many requests of this user",
+            detail: "Send the same request again after the time that Retry-After gives, and gather more days in each.",
+            retryAfter: seconds
+        )
+    }
+
     static let notReady = RequestProblem(
         status: 503,
         code: "not_ready",
@@ -205,7 +225,17 @@ extension RequestProblem {
 }
 
 extension RequestProblem {
-    var response: HTTPResponse {
+    var response: HTTPResponse { response(of: nil) }
+
+    /// With the request's id, which logs have too, as the problem's `instance`.
+    func response(of event: EventID?) -> HTTPResponse {
+        var members = members
+        if let event {
+            if !members.isEmpty { members.append(UInt8(ascii: ",")) }
+            members.append(contentsOf: #""instance":"urn:uuid:"#.utf8)
+            event.append(to: &members)
+            members.append(UInt8(ascii: "\""))
+        }
         var headers: [HTTPHeader] = []
         if let retryAfter { headers.append(.retryAfter(seconds: retryAfter)) }
         if status == 401 { headers.append(HTTPHeader("WWW-Authenticate", "Bearer")) }

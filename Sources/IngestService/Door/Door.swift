@@ -21,13 +21,18 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     /// By route, a path that is none of ours last; then by status from 200 on.
     private var requestCounters: [[Counter?]]
     private var refusalCounters: [String: Counter] = [:]
+    private var requestLog: RequestLog
+    private let monitor: LoopMonitor
     /// Told when the producer has failed for good.
     private let onFatal: @Sendable (KafkaProducer) -> Void
 
-    init(index: Int, state: DoorState, onFatal: @escaping @Sendable (KafkaProducer) -> Void) throws {
+    init(index: Int, state: DoorState, log: Log, onFatal: @escaping @Sendable (KafkaProducer) -> Void) throws {
         self.index = index
         self.state = state
         self.onFatal = onFatal
+        requestLog = RequestLog(log)
+        let time = state.time
+        monitor = LoopMonitor(state.metrics, loop: index, now: { time.monotonicNanoseconds() })
         let tokens = state.tokens
         let verifier = try TokenVerifier(tokens.policy, keys: tokens.keys, remembering: tokens.remembered)
         let tools = try LoopTools(zones: ZoneTable(), fallbackZone: state.fallbackZone)
@@ -37,9 +42,16 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
 
     private var noRoute: Int { dispatcher.routes.count }
 
-    func loopStarted(_ loop: HTTPEventLoop) { self.loop = loop }
+    func loopStarted(_ loop: HTTPEventLoop) {
+        self.loop = loop
+        monitor.begin()
+        loop.every(LoopMonitor.interval) { [weak loop, monitor] in
+            if let loop { monitor.report(bytesReceived: loop.bytesReceived) }
+        }
+    }
 
     func handle(_ request: borrowing HTTPRequest, exchange: HTTPExchangeID) -> HTTPDisposition {
+        monitor.handled += 1
         switch dispatcher.match(request.method, request.path) {
         case .none: return .answer(refuse(.notFound, noRoute))
         case .wrongMethod(let allow, let route):
@@ -53,10 +65,13 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
                 return .answer(response)
             }
             state.countRequest()
+            let receivedAt = Instant(microseconds: state.time.wallMicroseconds())
+            var name = RequestName(event: events.next(at: receivedAt))
+            if let given = request.header(.traceparent) { name.trace = Traceparent.traceID(given) }
             do throws(RequestProblem) {
-                return try accept(request, route, segment, exchange)
+                return try accept(request, route, segment, exchange, name, receivedAt)
             } catch {
-                return .answer(refuse(error, route))
+                return .answer(refuse(error, route, name))
             }
         }
     }
@@ -68,43 +83,63 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     func exchangeExpired(_ exchange: HTTPExchangeID) -> HTTPResponse {
         let pending = table.close(exchange)
         if pending != nil { state.metrics.waiting.add(-1) }
-        return refuse(.notConfirmed, pending?.route ?? noRoute)
+        return refuse(.notConfirmed, pending?.route ?? noRoute, pending?.name)
     }
 
     private func accept(
         _ request: borrowing HTTPRequest,
         _ route: Int,
         _ segment: UnsafeRawBufferPointer,
-        _ exchange: HTTPExchangeID
+        _ exchange: HTTPExchangeID,
+        _ name: RequestName,
+        _ receivedAt: Instant
     ) throws(RequestProblem) -> HTTPDisposition {
         guard state.readiness.isDoorOpen else { throw .notReady }
         if request.method.hasBody, !RequestBytes.isJSON(contentType: request.header(.contentType)) {
             throw .unsupportedMediaType
         }
-        let receivedAt = Instant(microseconds: state.time.wallMicroseconds())
+        let identity = try dispatcher.identify(
+            route,
+            authorization: request.header(.authorization),
+            now: receivedAt
+        )
+        try checkRate(identity, segment)
         let call = RouteCall(
-            identity: try dispatcher.identify(route, authorization: request.header(.authorization), now: receivedAt),
+            identity: identity,
             parameter: segment,
             query: request.query,
             headerZone: request.header(.timeZone),
             paddedBody: request.body,
             receivedAt: receivedAt,
-            event: events.next(at: receivedAt)
+            event: name.event
         )
         let plan = try dispatcher.plan(route, call)
-        guard !plan.records.isEmpty else { return .answer(confirm(plan.answer, positions: [], route)) }
+        guard !plan.records.isEmpty else { return .answer(confirm(plan.answer, positions: [], route, name)) }
         let pending = PendingTable.Pending(
             answer: plan.answer,
             route: route,
+            name: name,
             producedAt: state.time.monotonicNanoseconds(),
             outstanding: plan.records.count
         )
-        var traceparent = request.header(.traceparent)
-        if let given = traceparent, !Traceparent.isValid(given) { traceparent = nil }
+        let traceparent = name.trace == nil ? nil : request.header(.traceparent)
         try produce(plan.records, call, route, exchange, traceparent)
         table.open(exchange, pending)
         state.metrics.waiting.add(1)
         return .later(within: state.deadline)
+    }
+
+    /// One bucket for a user's own requests, and one for what connectors send of them.
+    private func checkRate(_ identity: Identity, _ segment: UnsafeRawBufferPointer) throws(RequestProblem) {
+        guard let limiter = state.limiter else { return }
+        let isConnector = identity.role == .connector
+        // A segment that is no user's id is refused by the route.
+        guard let user = isConnector ? UserID(ascii: segment.octets.span) : identity.user else { return }
+        let now = state.time.monotonicNanoseconds()
+        switch limiter.take(user, kind: isConnector ? 1 : 0, now: now) {
+        case .passes: break
+        case .wait(let seconds): throw .rateLimited(seconds: seconds)
+        }
     }
 
     private func produce(
@@ -120,6 +155,10 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         call.receivedAt.append(to: &received)
         let name = dispatcher.routes[route].path.text
         let producer = state.holder.producer
+        var bytes = 0
+        for record in records { bytes += record.key.count + record.value.count }
+        // Loops that look at the same moment may pass the limit by a record each.
+        guard producer.outstandingBytes + bytes <= state.maximumInFlightBytes else { throw .overloaded }
         let tag = RecordTag(loop: index, exchange: exchange).rawValue
         do {
             for record in records {
@@ -135,6 +174,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
                         }
                     }
                 }
+                state.metrics.recordBytes[topic].add(record.key.count + record.value.count)
             }
         } catch let error as KafkaError {
             // Of several records the first may be on their way: without an entry in the table their reports mean
@@ -167,23 +207,30 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             state.metrics.waiting.add(-1)
             let span = state.time.monotonicNanoseconds() - pending.producedAt
             state.metrics.acknowledgementSeconds.observe(nanoseconds: span)
-            loop?.answer(exchange, confirm(pending.answer, positions: pending.positions, pending.route))
+            loop?.answer(exchange, confirm(pending.answer, positions: pending.positions, pending.route, pending.name))
         case .failed(let pending):
             state.metrics.waiting.add(-1)
             let isTooLarge = report.error?.isRecordTooLarge == true
-            loop?.answer(exchange, refuse(isTooLarge ? .tooLarge : .notConfirmed, pending.route))
+            loop?.answer(exchange, refuse(isTooLarge ? .tooLarge : .notConfirmed, pending.route, pending.name))
         }
     }
 
-    private func confirm(_ answer: any RouteAnswer, positions: [RecordPosition], _ route: Int) -> HTTPResponse {
+    private func confirm(
+        _ answer: any RouteAnswer,
+        positions: [RecordPosition],
+        _ route: Int,
+        _ name: RequestName
+    ) -> HTTPResponse {
         state.countAnswered()
         answer.count(in: state.metrics)
         count(route, answer.status)
+        note(name, route, answer.status, nil)
         return HTTPResponse(status: answer.status, body: answer.body(positions: positions))
     }
 
-    private func refuse(_ problem: RequestProblem, _ route: Int) -> HTTPResponse {
+    private func refuse(_ problem: RequestProblem, _ route: Int, _ name: RequestName? = nil) -> HTTPResponse {
         count(route, problem.status)
+        note(name, route, problem.status, problem.code)
         if let counter = refusalCounters[problem.code] {
             counter.increment()
         } else {
@@ -191,15 +238,24 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             refusalCounters[problem.code] = counter
             counter.increment()
         }
-        return problem.response
+        return problem.response(of: name?.event)
+    }
+
+    private func note(_ name: RequestName?, _ route: Int, _ status: Int, _ code: String?) {
+        guard requestLog.writes(status) else { return }
+        let now = state.time.monotonicNanoseconds()
+        requestLog.note(name, route: routeName(route), status: status, code: code, now: now)
+    }
+
+    private func routeName(_ route: Int) -> StaticString {
+        route < noRoute ? dispatcher.routes[route].path.text : "none"
     }
 
     private func count(_ route: Int, _ status: Int) {
         let index = min(max(status - 200, 0), 399)
         while requestCounters[route].count <= index { requestCounters[route].append(nil) }
         if let counter = requestCounters[route][index] { return counter.increment() }
-        let name: StaticString = route < noRoute ? dispatcher.routes[route].path.text : "none"
-        let counter = state.metrics.requests(route: name, status: status)
+        let counter = state.metrics.requests(route: routeName(route), status: status)
         requestCounters[route][index] = counter
         counter.increment()
     }
@@ -209,7 +265,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         for exchange in table.exchanges {
             guard let pending = table.close(exchange) else { continue }
             state.metrics.waiting.add(-1)
-            loop?.answer(exchange, refuse(.notConfirmed, pending.route))
+            loop?.answer(exchange, refuse(.notConfirmed, pending.route, pending.name))
         }
     }
 }

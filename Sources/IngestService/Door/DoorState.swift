@@ -17,6 +17,9 @@ final class DoorState: Sendable {
     let tokens: Tokens
     let fallbackZone: String
     let deadline: Duration
+    /// Nil: users are not limited.
+    let limiter: RateLimiter?
+    let maximumInFlightBytes: Int
     let holder: ProducerHolder
     let readiness: Readiness
     let metrics: IngestMetrics
@@ -29,6 +32,8 @@ final class DoorState: Sendable {
         tokens: Tokens,
         fallbackZone: String,
         deadline: Duration,
+        limiter: RateLimiter?,
+        maximumInFlightBytes: Int,
         holder: ProducerHolder,
         readiness: Readiness,
         metrics: IngestMetrics,
@@ -37,6 +42,8 @@ final class DoorState: Sendable {
         self.tokens = tokens
         self.fallbackZone = fallbackZone
         self.deadline = deadline
+        self.limiter = limiter
+        self.maximumInFlightBytes = maximumInFlightBytes
         self.holder = holder
         self.readiness = readiness
         self.metrics = metrics

@@ -6,6 +6,7 @@ struct PendingTable {
         var answer: any RouteAnswer
         /// The route's index.
         var route: Int
+        var name: RequestName
         /// On the monotonic clock, in nanoseconds.
         var producedAt: Int64
         var positions: [RecordPosition] = []

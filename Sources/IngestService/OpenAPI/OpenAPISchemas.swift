@@ -66,5 +66,6 @@ enum OpenAPISchemas {
         #"{"type":"object","required":["type","title","status","code"],"properties":{"#
         + #""type":{"type":"string","format":"uri"},"title":{"type":"string"},"status":{"type":"integer"},"#
         + #""code":{"type":"string","pattern":"^[a-z0-9_]+$"},"detail":{"type":"string","description":"What to do next."},"#
+        + #""instance":{"type":"string","format":"uri","description":"The request's id, for questions to the operator."},"#
         + ##""errors":{"type":"array","items":{"$ref":"#/components/schemas/FieldError"}}}}"##
 }

@@ -78,6 +78,7 @@ extension HTTPEventLoop {
         let room = connection.input.free
         switch Socket.receive(connection.fd, room) {
         case .bytes(let count):
+            bytesReceived &+= UInt64(clamping: count)
             connection.input.didRead(count)
             // Less than there was room for: the socket is empty, and a new edge will tell of more.
             connection.isReadable = count == room.count || connection.peerIsDone

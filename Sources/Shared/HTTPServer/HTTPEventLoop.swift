@@ -41,6 +41,8 @@ public final class HTTPEventLoop: @unchecked Sendable {
     public internal(set) var now = monotonicNow()
     /// Clients connected now.
     public internal(set) var connectionCount = 0
+    /// What clients have sent, all bytes of it.
+    public internal(set) var bytesReceived: UInt64 = 0
     /// Requests that wait for a later answer.
     public internal(set) var waitingCount = 0
 

@@ -29,8 +29,23 @@ public struct IngestConfiguration: Sendable {
         }
     }
 
+    /// What keeps one user, and Kafka's slowness, from using the process up.
+    public struct Limits: Sendable {
+        /// 0: no limit.
+        public let requestsPerMinute: Int
+        public let burst: Int
+        public let inFlightBytes: Int
+
+        init(_ reader: inout ConfigurationReader) {
+            requestsPerMinute = reader.read(Settings.Ingest.rateLimit)
+            burst = reader.read(Settings.Ingest.rateBurst)
+            inFlightBytes = reader.read(Settings.Ingest.maxInFlightBytes)
+        }
+    }
+
     public let process: ProcessConfiguration
     public let http: HTTP
+    public let limits: Limits
     public let tokens: TokenConfiguration
     public let kafka: KafkaConfiguration
     /// An IANA name; whether this machine knows the zone is for the service to find out.
@@ -41,6 +56,7 @@ public struct IngestConfiguration: Sendable {
     public init(_ reader: inout ConfigurationReader) {
         process = ProcessConfiguration(&reader)
         http = HTTP(&reader)
+        limits = Limits(&reader)
         tokens = TokenConfiguration(&reader)
         kafka = KafkaConfiguration(&reader)
         fallbackZone = reader.read(Settings.Ingest.fallbackZone)

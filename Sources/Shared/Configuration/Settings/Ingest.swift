@@ -63,6 +63,27 @@ extension Settings {
             for: [.ingest],
             "The longest body after decompression; more is answered 413."
         )
+        public static let rateLimit = Setting(
+            "DAYBOOK_RATE_LIMIT_PER_MINUTE",
+            .integer(0...60_000),
+            .defaults(to: "600"),
+            for: [.ingest],
+            "How many writing requests a user may make a minute in the long run; more are answered 429. 0: no limit."
+        )
+        public static let rateBurst = Setting(
+            "DAYBOOK_RATE_LIMIT_BURST",
+            .integer(1...1_000_000),
+            .defaults(to: "300"),
+            for: [.ingest],
+            "How many writing requests a user who has rested may make at once."
+        )
+        public static let maxInFlightBytes = Setting(
+            "DAYBOOK_MAX_IN_FLIGHT_BYTES",
+            .integer(1_048_576...4_294_967_296, "bytes"),
+            .defaults(to: "67108864"),
+            for: [.ingest],
+            "How much of records may wait for Kafka's acknowledgement, in the whole process; more is answered 503."
+        )
         public static let fallbackZone = Setting(
             "DAYBOOK_FALLBACK_ZONE",
             .name("the name of a time zone, as in America/New_York", longest: 64, alphabet: "/_+-"),
@@ -81,7 +102,8 @@ extension Settings {
         static let all = [
             address.description, loops.description, requestDeadline.description, arrivalDeadline.description,
             idleTimeout.description, maxConnections.description, maxHeaderBytes.description,
-            maxBodyBytes.description, maxDecompressedBytes.description, fallbackZone.description,
+            maxBodyBytes.description, maxDecompressedBytes.description, rateLimit.description,
+            rateBurst.description, maxInFlightBytes.description, fallbackZone.description,
             heartbeatInterval.description,
         ]
     }

@@ -17,6 +17,7 @@ public final class KafkaProducer: @unchecked Sendable {
     private let queue: OpaquePointer
     private let handles: [OpaquePointer]
     private let counts: Mutex<[Int]>
+    private let bytes = Atomic<Int>(0)
 
     /// - Parameters:
     ///   - properties: librdkafka's, `bootstrap.servers` among them; they override the product's defaults.
@@ -105,7 +106,10 @@ public final class KafkaProducer: @unchecked Sendable {
             writer.headers,
             tag
         )
-        if code == RD_KAFKA_RESP_ERR_NO_ERROR { return }
+        if code == RD_KAFKA_RESP_ERR_NO_ERROR {
+            bytes.wrappingAdd((key?.count ?? 0) + (value?.count ?? 0), ordering: .relaxed)
+            return
+        }
         rd_kafka_headers_destroy(writer.headers)
         if code == RD_KAFKA_RESP_ERR__FATAL, let fatal = fatalError { throw fatal }
         throw KafkaError(code, topics[topicIndex])
@@ -145,6 +149,9 @@ public final class KafkaProducer: @unchecked Sendable {
 
     /// Records that were taken and have no drained report yet (and events that wait with them).
     public var outstandingCount: Int { Int(max(0, rd_kafka_outq_len(client.pointer))) }
+
+    /// Keys and values of the records that were taken and have no drained report yet.
+    public var outstandingBytes: Int { max(0, bytes.load(ordering: .relaxed)) }
 
     /// Set when the idempotent producer gave up for good.
     public var fatalError: KafkaError? { client.fatalError }
@@ -207,10 +214,13 @@ public final class KafkaProducer: @unchecked Sendable {
             defer { rd_kafka_event_destroy(event) }
             switch rd_kafka_event_type(event) {
             case RD_KAFKA_EVENT_DR:
+                var size = 0
                 while let message = rd_kafka_event_message_next(event) {
+                    size &+= message.pointee.len &+ message.pointee.key_len
                     body(DeliveryReport(message))
                     count += 1
                 }
+                bytes.wrappingSubtract(size, ordering: .relaxed)
             case RD_KAFKA_EVENT_ERROR:
                 client.sink.error(KafkaError(event: event, client: client))
             case RD_KAFKA_EVENT_STATS:
