@@ -86,6 +86,8 @@ struct IngestServerTests {
             try client.request(method, path, token: token, type: type, body: body).status
         }
         #expect(try status("POST", "/nowhere", token: token, body) == 404)
+        let put = try client.request("PUT", "/v1/account", token: token, body: "{}")
+        #expect(put.status == 405 && put.head.contains("Allow: DELETE"))
         #expect(try status("POST", "/v1/users/7/days", token: IngestUnderTest.token(role: .connector), body) == 404)
         #expect(try status("POST", "/v1/days", body) == 401)
         #expect(try status("POST", "/v1/days", token: "a.b.c", body) == 401)
@@ -197,6 +199,10 @@ struct IngestServerTests {
                 == 202
         )
         #expect(try client.request("POST", "/v1/days", body: IngestUnderTest.body()).status == 401)
+        // Whatever writes counts, and nothing else.
+        #expect(try client.request("DELETE", "/v1/account", token: IngestUnderTest.token()).status == 202)
+        #expect(try client.request("GET", "/openapi.json").status == 200)
+        #expect(try client.request("GET", "/nowhere").status == 404)
         let reader = try KafkaReader(
             properties: [("bootstrap.servers", ingest.cluster.bootstrapServers)],
             log: { _ in }
@@ -215,7 +221,7 @@ struct IngestServerTests {
                 let numbers = text.split { !$0.isNumber }.compactMap { Int64($0) }
                 requests += numbers.first ?? 0
                 answered += numbers.last ?? 0
-                return requests == 2 && answered == 1
+                return requests == 3 && answered == 2
             }
             reader.stop()
         }
