@@ -32,6 +32,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 }
 
 let foundations: [Target] = [
+    cLibrary("CCurl", pkgConfig: "libcurl", package: "libcurl4-openssl-dev"),
     cLibrary("CLibPQ", pkgConfig: "libpq", package: "libpq-dev"),
     cLibrary("COpenSSL", pkgConfig: "openssl", package: "libssl-dev"),
     cLibrary("CRdKafka", pkgConfig: "rdkafka", package: "librdkafka-dev"),
@@ -58,7 +59,8 @@ let foundations: [Target] = [
     shared("Observability"),
     shared("ServiceRuntime", ["Observability"]),
     shared("TimeZones", ["Domain"]),
-    shared("Authentication", ["COpenSSL", "Domain", "JSON"]),
+    shared("Authentication", ["COpenSSL", "Domain", "JSON", "Observability", "ServiceRuntime"]),
+    shared("HTTPClient", ["CCurl"]),
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
@@ -78,8 +80,8 @@ let ingest = service(
     "IngestService",
     executable: "ingest-service",
     [
-        "AdminServer", "Authentication", "Configuration", "Domain", "HTTPServer", "JSON", "Kafka", "MessageContract",
-        "Observability", "ServiceRuntime", "TimeZones",
+        "AdminServer", "Authentication", "Configuration", "Domain", "HTTPClient", "HTTPServer", "JSON", "Kafka",
+        "MessageContract", "Observability", "ServiceRuntime", "TimeZones",
     ]
 )
 
@@ -114,7 +116,10 @@ let unitTests: [Target] = [
     tests("Observability", ["Observability"]),
     tests("ServiceRuntime", ["Observability", "ServiceRuntime"]),
     tests("TimeZones", ["Domain", "TimeZones"]),
-    tests("Authentication", ["Authentication", "Domain"]),
+    tests(
+        "Authentication",
+        ["Authentication", "Domain", "HTTPClient", "HTTPServer", "Observability", "ServiceRuntime"]
+    ),
     tests("Kafka", ["Kafka"]),
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),

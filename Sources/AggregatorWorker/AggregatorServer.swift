@@ -61,10 +61,11 @@ final class LanePool: Service {
     func start(_ context: ServiceContext) throws {
         let prefix = configuration.kafka.topicPrefix
         // Each kind is a consumer group of its own, so that neither a back-fill nor a large deletion delays today.
-        let kinds: [(name: String, topic: Topic, count: Int)] = [
-            ("live", .daysLive, configuration.liveLanes),
-            ("history", .daysHistory, configuration.historyLanes),
-            ("accounts", .accounts, 1),
+        let pressure = LivePressure()
+        let kinds: [(name: String, topic: Topic, count: Int, role: Lane.Role)] = [
+            ("live", .daysLive, configuration.liveLanes, .live(pressure)),
+            ("history", .daysHistory, configuration.historyLanes, .history(pressure)),
+            ("accounts", .accounts, 1, .apart),
         ]
         for kind in kinds {
             for number in 0..<kind.count {
@@ -76,6 +77,7 @@ final class LanePool: Service {
                     group: "\(configuration.consumer.group)-\(kind.name)",
                     topic: kind.topic.name(prefix: prefix),
                     reads: kind.topic == .accounts ? .accounts : .days,
+                    role: kind.role,
                     metrics: metrics,
                     log: log.with([.lane: .text(name)])
                 )
@@ -154,6 +156,7 @@ struct LaneFactory: Sendable {
     let group: String
     let topic: String
     let reads: RecordReader.Kind
+    let role: Lane.Role
     let metrics: WorkerMetrics
     let log: Log
 
@@ -164,8 +167,11 @@ struct LaneFactory: Sendable {
         try gate()
         let owner = Self.newOwner()
         let store = BatchStore(connection)
+        let runner = BatchRunner(store: store)
+        let stages = Dictionary(uniqueKeysWithValues: BatchRunner.Stage.allCases.map { ($0, metrics.stage($0)) })
+        runner.onStage = { stage, duration in stages[stage]?.observe(nanoseconds: duration.clampedNanoseconds) }
         let processor = BatchProcessor(
-            runner: BatchRunner(store: store),
+            runner: runner,
             months: MonthKeeper { () throws(PostgresError) in try connect() },
             letters: DeadLetterWriter(
                 properties: kafkaProperties,
@@ -201,6 +207,7 @@ struct LaneFactory: Sendable {
 
     private var settings: Lane.Settings {
         Lane.Settings(
+            role: role,
             limits: .init(
                 records: configuration.batch.records,
                 days: configuration.batch.days,

@@ -53,7 +53,11 @@ final class BatchProcessor {
         self.time = time
     }
 
-    func process(_ partition: LanePartition) -> Outcome {
+    /// - Parameters:
+    ///   - partition: with what waits on it.
+    ///   - days: a smaller bound than the configured one, for a lane that yields to others.
+    /// - Returns: what became of as much of it as went into one batch.
+    func process(_ partition: LanePartition, days: Int? = nil) -> Outcome {
         let items = partition.waiting.lazy.map { pending -> BatchCut.Item in
             var isPoison = false
             if case .poison = pending.content { isPoison = true }
@@ -64,7 +68,12 @@ final class BatchProcessor {
                 isCounted: pending.content.isCounted
             )
         }
-        let cut = BatchCut(items, limits: limits, brake: partition.brake)
+        let bound = BatchCut.Limits(
+            records: limits.records,
+            days: min(limits.days, days ?? limits.days),
+            bytes: limits.bytes
+        )
+        let cut = BatchCut(items, limits: bound, brake: partition.brake)
         return apply(partition.waiting[..<cut.count], of: partition, cut: cut)
     }
 
@@ -107,6 +116,10 @@ final class BatchProcessor {
             case .applied(let counts):
                 metrics.batchSeconds.observe(nanoseconds: time.monotonicNanoseconds() - started)
                 note(counts, poison, records: batch.count, topic: partition.name.topic)
+                if appliedThrough > 0 {
+                    let age = Double(time.wallMicroseconds() - appliedThrough) / 1_000_000
+                    metrics.endToEnd(partition.name.topic).observe(max(0, age))
+                }
                 return .finished(
                     count: batch.count,
                     next: fence.nextOffset,

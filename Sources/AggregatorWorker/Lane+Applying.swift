@@ -12,8 +12,20 @@ extension Lane {
             guard let partition = partitions[name], partition.isReading, !partition.waiting.isEmpty,
                 partition.retryAt <= time.monotonicNanoseconds()
             else { continue }
-            conclude(processor.process(partition), of: name)
+            conclude(process(partition), of: name)
         }
+    }
+
+    /// History gives way: while live lanes have work its batches are short, so that live ones wait little for it.
+    private func process(_ partition: LanePartition) -> BatchProcessor.Outcome {
+        guard case .history(let pressure) = settings.role, pressure.isOn else { return processor.process(partition) }
+        let started = time.monotonicNanoseconds()
+        let outcome = processor.process(partition, days: yielding.days)
+        if case .finished(let count, _, _, _, _) = outcome {
+            let taken = partition.waiting.prefix(count).reduce(0) { $0 + $1.content.dayCount }
+            yielding.note(days: taken, nanoseconds: time.monotonicNanoseconds() - started)
+        }
+        return outcome
     }
 
     func conclude(_ outcome: BatchProcessor.Outcome, of name: TopicPartition) {
@@ -23,6 +35,8 @@ extension Lane {
             partition.position = next
             partition.lastRecord = lastRecord
             partition.brake = brake
+            let received = partition.waiting.prefix(count).map(\.content.receivedAt).max() ?? 0
+            partition.appliedThrough = max(partition.appliedThrough, received)
             partition.finish(count)
             databaseFailures = 0
             if braked { stand(&partition, .braked, "too many dead letters: the brake is on") }

@@ -82,6 +82,7 @@ extension Lane {
         partition.epoch = state.epoch
         partition.brake = Brake(encoded: state.brake, limits: settings.brake)
         partition.lastRecord = state.lastRecord
+        partition.appliedThrough = state.appliedThrough
         partition.expectedDigest = nil
         partition.standing = state.brakedAt == nil ? .running : .braked
         switch decision {

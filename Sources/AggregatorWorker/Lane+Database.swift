@@ -38,8 +38,10 @@ extension Lane {
             needsAssign = true
             self.claimAgainAt = nil
         }
-        guard now >= nextLookAt, !needsAssign, isDatabaseReady(now) else { return }
+        guard now >= nextLookAt else { return }
         nextLookAt = now + Self.lookInterval
+        for partition in partitions.values { metrics.note(partition, consumer.cachedWatermarks(partition.name), time) }
+        guard !needsAssign, isDatabaseReady(now) else { return }
         do {
             let clusterID = try consumer.clusterID(timeoutMilliseconds: 0)
             for (name, partition) in partitions where partition.waiting.isEmpty && partition.standing != .unclaimed {

@@ -12,7 +12,16 @@ internal import Storage
 /// rebalance therefore never meets a batch in the middle: it comes with the next poll, when the batch is committed
 /// or dropped.
 final class Lane {
+    /// How a lane minds others of its process.
+    enum Role: Sendable {
+        /// History keeps its batches short while it has work.
+        case live(LivePressure)
+        case history(LivePressure)
+        case apart
+    }
+
     struct Settings: Sendable {
+        let role: Role
         let limits: BatchCut.Limits
         let brake: Brake.Limits
         /// What the lane holds in memory before it stops fetching.
@@ -55,6 +64,8 @@ final class Lane {
     var databaseFailures = 0
     var databaseRetryAt: Int64 = 0
     var nextLookAt: Int64 = 0
+    var yielding: YieldingLimit
+    private var isBusy = false
     /// Partitions whose record before the position was another one: they are read from the beginning.
     var otherLogs: Set<TopicPartition> = []
     /// Set while a partition is somebody else's in the database but ours in the group, or could not be asked.
@@ -86,6 +97,7 @@ final class Lane {
         publish: @escaping (Health) -> Void
     ) {
         self.settings = settings
+        yielding = YieldingLimit(largest: settings.limits.days)
         self.owner = owner
         self.consumer = consumer
         self.store = store
@@ -104,6 +116,8 @@ final class Lane {
     /// owner. Throws only where the worker must not go on at all.
     func run(until stop: StopFlag) throws {
         defer {
+            setBusy(false)
+            forgetGauges()
             partitions.removeAll()
             consumer.close(timeoutMilliseconds: 5000)
         }
@@ -113,6 +127,7 @@ final class Lane {
             if needsAssign && now >= assignAt && isDatabaseReady(now) { assignAll() }
             pollOnce(timeoutMilliseconds: pollTimeout(now))
             gather()
+            setBusy(partitions.values.contains { !$0.waiting.isEmpty && $0.isReading })
             // Such a client does nothing any more: the lane is made anew.
             if let error = consumer.fatalError { throw error }
             applyWaiting(stop)
@@ -157,6 +172,7 @@ final class Lane {
         case .nothing: return nil
         case .record(let record): return take(record)
         case .assigned(let names):
+            forgetGauges()
             partitions = [:]
             paused = []
             for name in names { partitions[name] = LanePartition(name: name, brake: Brake(limits: settings.brake)) }
@@ -168,6 +184,7 @@ final class Lane {
             // the database. What is claimed is assigned with its start then.
             attempt("assign") { () throws(KafkaError) in try consumer.assign([]) }
         case .revoked(let names):
+            forgetGauges()
             partitions = [:]
             paused = []
             needsAssign = false
@@ -247,5 +264,18 @@ final class Lane {
         now.braked = partitions.values.count { $0.standing == .braked }
         now.stopped = partitions.values.count { $0.standing == .stopped }
         publish(now)
+    }
+
+    // MARK: What others see
+
+    private func setBusy(_ busy: Bool) {
+        guard case .live(let pressure) = settings.role, busy != isBusy else { return }
+        isBusy = busy
+        if busy { pressure.begin() } else { pressure.end() }
+    }
+
+    /// Of partitions that this lane no longer has; their next owner tells.
+    private func forgetGauges() {
+        for name in partitions.keys { metrics.forget(name) }
     }
 }

@@ -21,6 +21,8 @@ struct LanePartition {
     /// What this lane last read or wrote in the partition's row.
     var position: Int64 = 0
     var lastRecord: Int64?
+    /// The newest received-at applied, in microseconds since 1970; 0 before the first.
+    var appliedThrough: Int64 = 0
     var brake: Brake
     /// The record just before the position has to have this digest, or the log is another one.
     var expectedDigest: Int64?

@@ -1,4 +1,7 @@
+internal import Aggregation
+internal import Kafka
 public import Observability
+internal import ServiceRuntime
 
 /// Every metric of the worker.
 public enum AggregatorMetric {
@@ -72,10 +75,42 @@ public enum AggregatorMetric {
         help: "Records that retention dropped before they were read, where the policy is to go on behind the gap."
     )
 
+    public static let stageSeconds = MetricDescription(
+        "daybook_aggregator_stage_seconds",
+        .histogram(buckets: MetricDescription.latencyBuckets),
+        help: "The parts of a batch: lock, confirm, read, merge, write.",
+        labels: ["stage"]
+    )
+    public static let endToEndSeconds = MetricDescription(
+        "daybook_aggregator_end_to_end_seconds",
+        .histogram(buckets: MetricDescription.latencyBuckets),
+        help: "From a record's received-at to its COMMIT: of heartbeats, and of each batch's last record.",
+        labels: ["topic"]
+    )
+    public static let lagRecords = MetricDescription(
+        "daybook_aggregator_lag_records",
+        .gauge,
+        help: "Records in the log that are not applied, by partition, as the last fetch saw the log's end.",
+        labels: ["topic", "partition"]
+    )
+    public static let lagSeconds = MetricDescription(
+        "daybook_aggregator_lag_seconds",
+        .gauge,
+        help: "How long ago the newest applied record of the partition was received; heartbeats keep it small.",
+        labels: ["topic", "partition"]
+    )
+    public static let epoch = MetricDescription(
+        "daybook_aggregator_epoch",
+        .gauge,
+        help: "The partition's epoch: every claim and every rewind raises it.",
+        labels: ["topic", "partition"]
+    )
+
     public static let all = [
         records, days, sourceRows, canonicalDays, batchSeconds, batchDays, deadLetters, retries, brakes, stopped,
         assigned,
-        otherLogs, lostRecords,
+        otherLogs, lostRecords, stageSeconds, endToEndSeconds,
+        lagRecords, lagSeconds, epoch,
     ]
 }
 
@@ -104,6 +139,32 @@ struct WorkerMetrics: Sendable {
         otherLogs = registry.counter(AggregatorMetric.otherLogs)
         lostRecords = registry.counter(AggregatorMetric.lostRecords)
     }
+
+    func stage(_ stage: BatchRunner.Stage) -> Histogram {
+        registry.histogram(AggregatorMetric.stageSeconds, [stage.rawValue])
+    }
+
+    /// The partition's lag and epoch as they stand.
+    func note(_ partition: LanePartition, _ log: KafkaWatermarks?, _ time: any TimeSource) {
+        let labels = [partition.name.topic, String(partition.name.partition)]
+        registry.gauge(AggregatorMetric.epoch, labels).set(Double(partition.epoch))
+        if let log {
+            registry.gauge(AggregatorMetric.lagRecords, labels).set(Double(max(0, log.high - partition.position)))
+        }
+        guard partition.appliedThrough > 0 else { return }
+        let age = Double(time.wallMicroseconds() - partition.appliedThrough) / 1_000_000
+        registry.gauge(AggregatorMetric.lagSeconds, labels).set(max(0, age))
+    }
+
+    /// The partition is somebody else's now.
+    func forget(_ name: TopicPartition) {
+        let labels = [name.topic, String(name.partition)]
+        for metric in [AggregatorMetric.epoch, AggregatorMetric.lagRecords, AggregatorMetric.lagSeconds] {
+            registry.remove(metric, labels)
+        }
+    }
+
+    func endToEnd(_ topic: String) -> Histogram { registry.histogram(AggregatorMetric.endToEndSeconds, [topic]) }
 
     func records(_ topic: String) -> Counter { registry.counter(AggregatorMetric.records, [topic]) }
     func deadLetter(_ reason: String) { registry.counter(AggregatorMetric.deadLetters, [reason]).increment() }

@@ -1,3 +1,5 @@
+import Authentication
+import Domain
 import HTTPServer
 import MessageContract
 public import Observability
@@ -119,11 +121,29 @@ public enum IngestMetricsCatalogue {
         .gauge,
         help: "How far this clock is ahead of the brokers' append times, at the last heartbeat."
     )
+    static let keys = MetricDescription(
+        "daybook_ingest_token_keys",
+        .gauge,
+        help: "Keys that tokens are verified with, by algorithm.",
+        labels: ["algorithm"]
+    )
+    static let keysRefreshed = MetricDescription(
+        "daybook_ingest_token_keys_refreshed_timestamp_seconds",
+        .gauge,
+        help: "When a source of keys was last found in order, in seconds since 1970.",
+        labels: ["source"]
+    )
+    static let keyFailures = MetricDescription(
+        "daybook_ingest_token_keys_failures_total",
+        .counter,
+        help: "Looks at a source of keys that failed; the keys read before stay.",
+        labels: ["source"]
+    )
 
     public static let all = [
         requests, refusals, requestSeconds, acknowledgementSeconds, days, points, records, heartbeats,
         producersReplaced, queueDepth, inFlightBytes, bytesReceived, recordBytes, loopLag, loopRequests,
-        connectionsClosed, acceptPauses, waiting, connections, ready, clockSkew,
+        connectionsClosed, acceptPauses, waiting, connections, ready, clockSkew, keys, keysRefreshed, keyFailures,
     ]
 }
 
@@ -200,6 +220,25 @@ final class IngestMetrics: Sendable {
         registry.gauge(Catalogue.queueDepth) { Double(queueDepth()) }
         registry.gauge(Catalogue.inFlightBytes) { Double(inFlightBytes()) }
         registry.gauge(Catalogue.ready) { isReady() ? 1 : 0 }
+    }
+}
+
+extension IngestMetrics {
+    /// Shows what is known of the keys of tokens; sources that are not used are left out.
+    func show(keys status: @escaping @Sendable () -> KeyKeeper.Status) {
+        for algorithm in TokenAlgorithm.allCases {
+            registry.gauge(Catalogue.keys, [algorithm.rawValue]) { Double(status().counts[algorithm] ?? 0) }
+        }
+        for kind in KeySources.Kind.allCases {
+            registry.gauge(Catalogue.keysRefreshed, [kind.rawValue]) {
+                status().lastSuccess[kind].map { Double($0.microseconds) / 1e6 }
+            }
+            registry.counter(Catalogue.keyFailures, [kind.rawValue]) {
+                let status = status()
+                guard status.lastSuccess[kind] != nil || status.failures[kind] != nil else { return nil }
+                return Double(status.failures[kind] ?? 0)
+            }
+        }
     }
 }
 

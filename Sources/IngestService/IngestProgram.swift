@@ -15,7 +15,8 @@ public enum IngestProgram {
         a file that DAYBOOK_CONFIG_FILE names: `daybook config` lists every setting. The least that it needs:
 
           DAYBOOK_KAFKA_BROKERS      the brokers to ask first, host:port
-          DAYBOOK_JWT_HS256_SECRET   the key that tokens are signed with, 32 bytes or more
+          DAYBOOK_JWT_HS256_SECRET   the key that tokens are signed with, 32 bytes or more; or public keys, by
+                                     DAYBOOK_JWT_PEM_FILES, DAYBOOK_JWT_JWKS_FILE or DAYBOOK_JWT_JWKS_URL
 
         It logs JSON lines on standard error, and answers /livez, /readyz and /metrics on DAYBOOK_ADMIN_ADDRESS.
         Exit status: 0 stopped in order, 64 wrong arguments, 69 could not start, 78 wrong settings, 80 stopped by force.
@@ -72,10 +73,10 @@ public enum IngestProgram {
                 "DAYBOOK_FALLBACK_ZONE names no zone of this machine: correct it, or install the package tzdata"
             )
         }
-        do throws(TokenPolicy.Failure) {
-            _ = try TokenVerifier(configuration.tokens.policy, remembering: 1)
+        do throws(KeyKeeper.Failure) {
+            _ = try KeyKeeper(configuration.tokens)
         } catch {
-            problems.append("DAYBOOK_JWT_HS256_SECRET can't be used: \(error)")
+            problems.append("DAYBOOK_JWT_…: the keys of tokens can't be used: \(error)")
         }
         return problems
     }

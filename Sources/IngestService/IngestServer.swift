@@ -29,6 +29,7 @@ public final class IngestServer: Service {
         var doors: [Door] = []
         var threads: [WorkerThread] = []
         var keeper: TopicKeeper?
+        var keys: KeyKeeper?
         var holder: ProducerHolder?
         var port: UInt16?
     }
@@ -85,8 +86,17 @@ public final class IngestServer: Service {
             inFlightBytes: { holder.producer.outstandingBytes },
             isReady: { [readiness] in readiness.reasons.isEmpty }
         )
+        readiness.set(keys: .noKeys)
+        let keys = try KeyKeeper(configuration.tokens, time: time, log: context.log) { [readiness] in
+            readiness.set(keys: nil)
+        }
+        metrics.show { keys.status }
         let state = DoorState(
-            tokens: configuration.tokens.policy,
+            tokens: DoorState.Tokens(
+                policy: configuration.tokens.policy,
+                keys: keys.ring,
+                remembered: configuration.tokens.rememberedTokens
+            ),
             fallbackZone: configuration.fallbackZone,
             deadline: .milliseconds(configuration.http.requestDeadlineMilliseconds),
             limiter: makeLimiter(),
@@ -112,8 +122,10 @@ public final class IngestServer: Service {
             running.doors = loops.map(\.door)
             running.threads = threads
             running.keeper = keeper
+            running.keys = keys
             running.holder = holder
         }
+        try keys.start()
         try keeper.start()
     }
 
@@ -160,6 +172,7 @@ public final class IngestServer: Service {
         readiness.beginDraining()
         let (loops, doors, keeper) = running.withLock { ($0.loops, $0.doors, $0.keeper) }
         keeper?.beginStop()
+        running.withLock { $0.keys }?.beginStop()
         let delay = configuration.process.drainDelayMilliseconds
         let limit = max(100, configuration.process.gracePeriodMilliseconds - delay - Self.flushMilliseconds)
         for (loop, door) in zip(loops, doors) {
@@ -183,6 +196,7 @@ public final class IngestServer: Service {
         if let holder, left > 0 {
             holder.producer.close(timeoutMilliseconds: Int32(clamping: max(0, left - 200))) { _ in }
         }
+        guard running.withLock({ $0.keys })?.waitStopped(until: deadline) ?? true else { return false }
         return keeper?.waitStopped(until: deadline) ?? true
     }
 
@@ -228,16 +242,5 @@ extension IngestServer {
         result.answerTimeout = .milliseconds(http.requestDeadlineMilliseconds)
         result.sharesPort = http.loops > 1
         return result
-    }
-}
-
-extension TokenConfiguration {
-    var policy: TokenPolicy {
-        TokenPolicy(
-            hmacKeys: [Array(secret.reveal().utf8)],
-            issuer: issuer,
-            audience: audience,
-            leewaySeconds: leewaySeconds
-        )
     }
 }

@@ -36,7 +36,7 @@ struct ServiceConfigurationTests {
         #expect(configuration.http.maxBodyBytes == 1 << 20)
         #expect(configuration.http.maxDecompressedBytes == 8 << 20)
         #expect(configuration.fallbackZone == "America/New_York")
-        #expect(configuration.tokens.secret.reveal() == "0123456789abcdef0123456789abcdef")
+        #expect(configuration.tokens.secrets.map { $0.secret.reveal() } == ["0123456789abcdef0123456789abcdef"])
         #expect(configuration.tokens.issuer == nil)
         #expect(configuration.kafka.brokers == "127.0.0.1:9092")
         #expect(configuration.kafka.topicPrefix.isEmpty)
@@ -74,6 +74,36 @@ struct ServiceConfigurationTests {
         #expect(found.contains("DAYBOOK_MAX_BODY is not a setting; did you mean DAYBOOK_MAX_BODY_BYTES?"))
     }
 
+    @Test(arguments: [
+        ("DAYBOOK_JWT_PEM_FILES", "/etc/a.pem, /etc/b.pem"), ("DAYBOOK_JWT_JWKS_FILE", "/etc/keys.json"),
+        ("DAYBOOK_JWT_JWKS_URL", "https://id.example/keys"), ("DAYBOOK_JWT_JWKS_URL", "http://127.0.0.1:81/keys"),
+    ])
+    func `any source of keys will do for a secret`(key: String, value: String) throws {
+        let environment = ["DAYBOOK_KAFKA_BROKERS": "127.0.0.1:9092", key: value]
+        let tokens = try IngestConfiguration.read(environment: environment).tokens
+        #expect(tokens.secrets.isEmpty)
+        #expect(tokens.pemFiles == (key.contains("PEM") ? ["/etc/a.pem", "/etc/b.pem"] : []))
+    }
+
+    @Test func `a rotation has two secrets, and each may be a file`() throws {
+        var reader = ConfigurationReader(
+            program: .ingest,
+            environment: [
+                "DAYBOOK_JWT_HS256_SECRET_FILE": "/run/key",
+                "DAYBOOK_JWT_HS256_PREVIOUS_SECRET": "0123456789abcdef0123456789abcdef",
+            ]
+        ) { _ in "fedcba9876543210fedcba9876543210\n" }
+        let tokens = TokenConfiguration(&reader)
+        try reader.finish()
+        #expect(tokens.secrets.map(\.file) == ["/run/key", nil])
+        #expect(tokens.secrets.first?.secret.reveal() == "fedcba9876543210fedcba9876543210")
+        let alone = [
+            "DAYBOOK_JWT_HS256_SECRET": "", "DAYBOOK_JWT_HS256_PREVIOUS_SECRET": String(repeating: "x", count: 32),
+        ]
+        #expect(ingestProblems(alone).contains { $0.hasPrefix("DAYBOOK_JWT_HS256_PREVIOUS_SECRET is for a rotation") })
+        #expect(ingestProblems(["DAYBOOK_JWT_JWKS_CA_FILE": "/etc/ca.pem"]).count == 1)
+    }
+
     @Test func `errors never show a value`() {
         let secret = "s3cr3t-but-too-short"
         let found = ingestProblems([
@@ -99,6 +129,10 @@ struct ServiceConfigurationTests {
         ("DAYBOOK_KAFKA_BROKERS", "a b:1"), ("DAYBOOK_FALLBACK_ZONE", "../etc passwd"),
         ("DAYBOOK_TOPIC_PREFIX", "a b"), ("DAYBOOK_TOPIC_PREFIX", "ä."), ("DAYBOOK_ALLOW_WEAK_TOPICS", "maybe"),
         ("DAYBOOK_LOG_LEVEL", "INFO"), ("DAYBOOK_JWT_ISSUER", "a\u{7}b"),
+        ("DAYBOOK_JWT_JWKS_URL", "http://id.example/keys"), ("DAYBOOK_JWT_JWKS_URL", "http://127.0.0.1.evil.example/"),
+        ("DAYBOOK_JWT_JWKS_URL", "https://user@id.example/"), ("DAYBOOK_JWT_JWKS_URL", "keys.json"),
+        ("DAYBOOK_JWT_PEM_FILES", "a.pem,,b.pem"), ("DAYBOOK_JWT_JWKS_REFRESH_SECONDS", "9"),
+        ("DAYBOOK_JWT_CACHE_TOKENS", "0"),
     ])
     func `what is out of range or badly formed is refused under its key`(key: String, value: String) {
         let found = ingestProblems([key: value])

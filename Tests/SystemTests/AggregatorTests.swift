@@ -122,7 +122,7 @@ import Testing
         let small = ["DAYBOOK_BATCH_RECORDS": "20"]
         var kills = 0
         var before = Int64(0)
-        while kills < 5 {
+        while kills < 3 {
             let worker = try pipeline.startWorker(small)
             try Eventually.holds("the worker gets on", seconds: 60) {
                 let applied = try OffsetsStore(pipeline.connection).all().reduce(0) { $0 + $1.state.nextOffset }

@@ -48,7 +48,7 @@ import Testing
             let answer = try ingest.post(IngestUnderTest.body(steps: 6666))
             #expect(answer.status == 503 && answer.header("Retry-After") != nil, "\(code): \(answer.body)")
             try mock.clearProduceErrors()
-            // librdkafka may fail a neighbour while it renews the producer's epoch: a 503 then, and soon no more.
+            // An unauthorized topic is refused by librdkafka itself until metadata say otherwise, within a second or so.
             try Eventually.holds("2xx again after \(code)", seconds: 10) {
                 try ingest.post(IngestUnderTest.body()).status == 202
             }

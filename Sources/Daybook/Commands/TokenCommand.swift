@@ -7,8 +7,8 @@ enum TokenCommand: Command {
         path: ["token"],
         summary: "mints a token for a user",
         description: [
-            "Prints a JWT (HS256) that the ingest accepts, alone on a line. In production your own identity server "
-                + "mints them, with the same key: `sub` is the user (a UUID; any other text is mapped to one), `exp` "
+            "Prints a JWT that the ingest accepts, alone on a line: HS256, or RS256 or ES256 with --key. In production "
+                + "your own identity server mints them, with a key that the ingest knows: `sub` is the user (a UUID; any other text is mapped to one), `exp` "
                 + "is required, `role`, `time_zone` and `platform` are optional.",
             "A token is a key to a person's account: it belongs in no log and no chat.",
         ],
@@ -23,6 +23,8 @@ enum TokenCommand: Command {
             .value("ttl", "TIME", "How long it holds: 15m, 12h, 30d.", default: "12h"),
             .value("time-zone", "ZONE", "The claim time_zone: an IANA name, used where a request names none."),
             .value("platform", "NAME", "The claim platform: ios or android."),
+            .value("key", "FILE", "Sign with this private key (PEM; RSA or P-256) instead of the shared secret."),
+            .value("kid", "ID", "With --key: the key's id, as the ingest's JWKS has it."),
             .flag("json", "The token, its user and its end as JSON."),
         ],
         environment: [
@@ -49,7 +51,16 @@ enum TokenCommand: Command {
         let role = try choice(arguments, "role", Role.init(rawValue:), Role.allCases.map(\.rawValue)) ?? .user
         let platform = try choice(arguments, "platform", Platform.init(rawValue:), ["ios", "android"])
         let now = Instant.now
-        let token = try access.tokenMinter().mint(
+        guard arguments.value("kid") == nil || arguments.value("key") != nil else {
+            throw CommandFailure.usage("--kid names the key of --key", next: "Add --key FILE, or leave --kid out.")
+        }
+        let minter =
+            if let path = arguments.value("key") {
+                try access.tokenMinter(privateKey: path, keyID: arguments.value("kid"))
+            } else {
+                try access.tokenMinter()
+            }
+        let token = try minter.mint(
             subject: user.description,
             role: role,
             timeZone: arguments.value("time-zone"),

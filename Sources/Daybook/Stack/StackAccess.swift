@@ -69,6 +69,12 @@ struct StackAccess {
         return try TokenMinter(policy)
     }
 
+    /// Signs with the private key of a file.
+    func tokenMinter(privateKey path: String, keyID: String?) throws -> TokenMinter {
+        let policy = TokenPolicy(issuer: configuration.tokenIssuer, audience: configuration.tokenAudience)
+        return try TokenMinter(privateKey: Array(Self.read(path).utf8), keyID: keyID, policy)
+    }
+
     func connect() throws -> PostgresConnection {
         try PostgresConnection(
             url: databaseURL(),

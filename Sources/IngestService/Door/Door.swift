@@ -33,7 +33,8 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         requestLog = RequestLog(log)
         let time = state.time
         monitor = LoopMonitor(state.metrics, loop: index, now: { time.monotonicNanoseconds() })
-        let verifier = try TokenVerifier(state.tokens)
+        let tokens = state.tokens
+        let verifier = try TokenVerifier(tokens.policy, keys: tokens.keys, remembering: tokens.remembered)
         let tools = try LoopTools(zones: ZoneTable(), fallbackZone: state.fallbackZone)
         dispatcher = try Dispatcher(verifier: verifier, tools: tools)
         requestCounters = Array(repeating: [], count: dispatcher.routes.count + 1)

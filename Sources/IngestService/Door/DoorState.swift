@@ -6,7 +6,15 @@ import Synchronization
 
 /// What all loops share. Everything in it may be used from any thread.
 final class DoorState: Sendable {
-    let tokens: TokenPolicy
+    /// How each loop's verifier is made.
+    struct Tokens: Sendable {
+        var policy: TokenPolicy
+        var keys: KeyRing
+        /// How many verified tokens each remembers.
+        var remembered: Int
+    }
+
+    let tokens: Tokens
     let fallbackZone: String
     let deadline: Duration
     /// Nil: users are not limited.
@@ -21,7 +29,7 @@ final class DoorState: Sendable {
     private let answered = Atomic<Int>(0)
 
     init(
-        tokens: TokenPolicy,
+        tokens: Tokens,
         fallbackZone: String,
         deadline: Duration,
         limiter: RateLimiter?,

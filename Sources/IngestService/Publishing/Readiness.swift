@@ -23,8 +23,11 @@ final class Readiness: Sendable {
         var topics: NotReadyReason? = .topicsUnknown
         var heartbeat: NotReadyReason? = .noHeartbeat
         var clock: NotReadyReason?
+        var keys: NotReadyReason?
         var isDraining = false
         var wasReady = false
+
+        var isInOrder: Bool { topics == nil && heartbeat == nil && clock == nil && keys == nil }
     }
 
     private let state = Mutex(State())
@@ -40,28 +43,28 @@ final class Readiness: Sendable {
 
     var reasons: [NotReadyReason] {
         state.withLock { state in
-            [state.isDraining ? .draining : nil, state.topics, state.heartbeat, state.clock].compactMap { $0 }
+            [state.isDraining ? .draining : nil, state.topics, state.heartbeat, state.clock, state.keys]
+                .compactMap { $0 }
         }
     }
 
     func set(topics: NotReadyReason?) { change { $0.topics = topics } }
     func set(heartbeat: NotReadyReason?) { change { $0.heartbeat = heartbeat } }
     func set(clock: NotReadyReason?) { change { $0.clock = clock } }
+    func set(keys: NotReadyReason?) { change { $0.keys = keys } }
     func beginDraining() { change { $0.isDraining = true } }
 
     private func change(_ body: (inout State) -> Void) {
         let (before, after) = state.withLock { state in
             let before = state
             body(&state)
-            if state.topics == nil, state.heartbeat == nil, state.clock == nil { state.wasReady = true }
+            if state.isInOrder { state.wasReady = true }
             open.store(state.wasReady && state.clock == nil && state.topics != .weakTopics, ordering: .relaxed)
             return (before, state)
         }
-        let wasReady = before.topics == nil && before.heartbeat == nil && before.clock == nil
-        let isReady = after.topics == nil && after.heartbeat == nil && after.clock == nil
-        if isReady, !wasReady { log.info("ready") }
-        if !isReady, wasReady {
-            let reason = after.topics ?? after.heartbeat ?? after.clock ?? .draining
+        if after.isInOrder, !before.isInOrder { log.info("ready") }
+        if !after.isInOrder, before.isInOrder {
+            let reason = after.topics ?? after.heartbeat ?? after.clock ?? after.keys ?? .draining
             log.warning("not ready", [.reason: .constant(reason.code), .error: .constant(reason.detail)])
         }
     }
@@ -80,6 +83,10 @@ extension NotReadyReason {
     static let noHeartbeat = NotReadyReason(
         "kafka_unconfirmed",
         "Kafka does not acknowledge heartbeats: check the brokers and how many replicas are in sync."
+    )
+    static let noKeys = NotReadyReason(
+        "keys_unknown",
+        "No key for tokens is known yet: check that DAYBOOK_JWT_JWKS_URL answers, and with which error the log names."
     )
     static let clockOff = NotReadyReason(
         "clock",

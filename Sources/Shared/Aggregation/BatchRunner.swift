@@ -16,10 +16,33 @@ public final class BatchRunner {
         case tooManyOrigins([Int])
     }
 
+    /// The parts of a batch's time.
+    public enum Stage: String, CaseIterable, Sendable {
+        /// BEGIN, the fence, the locks and what hangs on the accounts.
+        case lock
+        /// What the windows decide.
+        case confirm
+        /// The days that the windows leave open.
+        case read
+        /// The merge of rows.
+        case merge
+        /// The writes and the COMMIT.
+        case write
+    }
+
     public let store: BatchStore
+    /// Told how long each stage took, on the runner's thread.
+    public var onStage: ((Stage, Duration) -> Void)?
 
     public init(store: BatchStore) {
         self.store = store
+    }
+
+    private func timed<Value>(_ stage: Stage, _ body: () throws -> Value) rethrows -> Value {
+        guard let onStage else { return try body() }
+        let started = ContinuousClock.now
+        defer { onStage(stage, ContinuousClock.now - started) }
+        return try body()
     }
 
     /// Applies records of days.
@@ -33,10 +56,10 @@ public final class BatchRunner {
     ///   connection was lost while the COMMIT was on its way: the fence tells, at the next try.
     public func run(_ records: [DecodedDays], fence: Fence?) throws -> Result {
         try transaction(fence, users: DaysMerge.users(of: records)) { snapshot in
-            var merge = try DaysMerge(records, snapshot)
+            var merge = try timed(.confirm) { try DaysMerge(records, snapshot) }
             if !merge.tooManyOrigins.isEmpty { return .refused(.tooManyOrigins(merge.tooManyOrigins)) }
-            let days = try store.readDays(merge.needs())
-            let (writes, counts) = merge.finish(days)
+            let days = try timed(.read) { try store.readDays(merge.needs()) }
+            let (writes, counts) = timed(.merge) { merge.finish(days) }
             return .write(writes, counts)
         }
     }
@@ -46,8 +69,8 @@ public final class BatchRunner {
     public func run(_ changes: [DecodedAccount], fence: Fence?) throws -> Result {
         try transaction(fence, users: TouchedUser.sorted(changes.map(\.user))) { snapshot in
             let merge = AccountsMerge(changes, snapshot)
-            let days = try store.readDays(merge.usersWithDays.map(DayRange.all))
-            let (writes, counts) = try merge.finish(days)
+            let days = try timed(.read) { try store.readDays(merge.usersWithDays.map(DayRange.all)) }
+            let (writes, counts) = try timed(.merge) { try merge.finish(days) }
             return .write(writes, counts)
         }
     }
@@ -63,7 +86,7 @@ public final class BatchRunner {
         _ body: (BatchSnapshot) throws -> Step
     ) throws -> Result {
         do {
-            let snapshot = try store.begin(fence, users: users)
+            let snapshot = try timed(.lock) { try store.begin(fence, users: users) }
             guard snapshot.isFenceHeld else {
                 store.rollback()
                 return .fenceLost
@@ -71,7 +94,8 @@ public final class BatchRunner {
             try SchemaGate.check(rules: snapshot.ruleVersion, window: snapshot.windowFormat)
             switch try body(snapshot) {
             case .write(let writes, let counts):
-                return try store.commit(writes) == .committed ? .applied(counts) : .rolledBack
+                let commit = try timed(.write) { try store.commit(writes) }
+                return commit == .committed ? .applied(counts) : .rolledBack
             case .refused(let result):
                 store.rollback()
                 return result

@@ -20,6 +20,23 @@ public enum Base64URL {
     /// Appends the decoded bytes; false leaves `bytes` with a part of them.
     static func decode(_ text: UnsafeBufferPointer<UInt8>, into bytes: inout [UInt8]) -> Bool {
         guard text.count % 4 != 1 else { return false }
+        let start = bytes.count
+        bytes.append(contentsOf: repeatElement(0, count: text.count * 3 / 4))
+        // One look at the table for all characters, through a pointer: an inline array is copied for each.
+        return values.span.withUnsafeBufferPointer { values in
+            bytes.withUnsafeMutableBufferPointer {
+                decode(text, values, UnsafeMutableBufferPointer(rebasing: $0[start...]))
+            }
+        }
+    }
+
+    /// `bytes` has room for three quarters of the text.
+    private static func decode(
+        _ text: UnsafeBufferPointer<UInt8>,
+        _ values: UnsafeBufferPointer<UInt8>,
+        _ bytes: UnsafeMutableBufferPointer<UInt8>
+    ) -> Bool {
+        var end = 0
         var accumulator: UInt32 = 0
         var bits = 0
         for character in text {
@@ -29,7 +46,8 @@ public enum Base64URL {
             bits += 6
             if bits >= 8 {
                 bits -= 8
-                bytes.append(UInt8(truncatingIfNeeded: accumulator >> UInt32(bits)))
+                bytes[end] = UInt8(truncatingIfNeeded: accumulator >> UInt32(bits))
+                end += 1
             }
         }
         return accumulator & (1 << UInt32(bits) - 1) == 0

@@ -50,10 +50,10 @@ public struct AuthenticationError: Error, Hashable, Sendable, CustomStringConver
     public var description: String {
         switch code {
         case .missing: "There is no token: send the header Authorization: Bearer and the token."
-        case .malformed: "This is not a token we read: send a JWT with alg HS256 and the claims sub and exp."
+        case .malformed: "This is not a token we read: send a signed JWT with the claims sub and exp."
         case .expired: "The token has expired: get a new one."
         case .notYetValid: "The token is not valid yet: check the clock of whoever made it."
-        case .badSignature: "The token's signature does not fit: sign it with HS256 and this service's key."
+        case .badSignature: "The token's signature does not fit: have it signed by the issuer this service trusts."
         case .wrongIssuer: "The token is of another issuer: get one from the issuer this service trusts."
         case .wrongAudience: "The token is for another audience: get one for this service."
         }

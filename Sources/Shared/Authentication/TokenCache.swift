@@ -1,73 +1,84 @@
 import Domain
+import Glibc
 
 /// The tokens verified last, by their bytes: a table of fixed size in which a newcomer replaces whoever has its slot.
 struct TokenCache {
-    private struct Entry {
-        var hash: UInt64
-        var token: [UInt8]
-        var verified: VerifiedToken
-    }
-
-    private var entries: [Entry?]
-    private let seed: UInt64
+    /// Zero for an empty slot.
+    private var hashes: [UInt64]
+    private var tokens: [[UInt8]]
+    private var verified: [VerifiedToken?]
+    private let seed: (UInt64, UInt64)
 
     init(capacity: Int) {
         var size = 1
         while size < capacity, size < 1 << 20 { size *= 2 }
-        entries = Array(repeating: nil, count: size)
+        hashes = Array(repeating: 0, count: size)
+        tokens = Array(repeating: [], count: size)
+        verified = Array(repeating: nil, count: size)
         // Nobody outside can know which tokens meet in a slot.
-        seed = UInt64.random(in: .min ... .max) | 1
+        seed = (UInt64.random(in: .min ... .max) | 1, UInt64.random(in: .min ... .max) | 1)
     }
 
+    /// Never zero. Two lanes of 16 bytes a step, since a token has hundreds.
     func hash(_ token: UnsafeRawBufferPointer) -> UInt64 {
-        var hash = seed ^ UInt64(token.count)
+        var lanes = (seed.0 ^ UInt64(token.count), seed.1)
         var index = 0
+        func word(_ offset: Int) -> UInt64 { token.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
+        while index + 32 <= token.count {
+            lanes.0 = Self.mix(word(index) ^ seed.1, word(index + 8) ^ lanes.0)
+            lanes.1 = Self.mix(word(index + 16) ^ seed.0, word(index + 24) ^ lanes.1)
+            index += 32
+        }
         while index + 8 <= token.count {
-            hash = Self.mix(hash ^ token.loadUnaligned(fromByteOffset: index, as: UInt64.self), seed)
+            lanes.0 = Self.mix(word(index) ^ seed.1, lanes.0)
             index += 8
         }
         while index < token.count {
-            hash = Self.mix(hash ^ UInt64(token[index]), seed)
+            lanes.1 = Self.mix(UInt64(token[index]) ^ seed.0, lanes.1)
             index += 1
         }
-        return Self.mix(hash, seed)
+        return max(1, Self.mix(lanes.0 ^ seed.0, lanes.1 ^ seed.1))
     }
 
     /// The bytes are compared only where all 64 bits of the secret hash agree, so that time tells nothing of them.
     func find(_ token: UnsafeRawBufferPointer, hash: UInt64) -> VerifiedToken? {
-        guard let entry = entries[slot(hash)], entry.hash == hash, entry.token.count == token.count else { return nil }
-        let isSame = entry.token.withUnsafeBytes { Self.isEqual($0, token) }
-        return isSame ? entry.verified : nil
-    }
-
-    /// Of the same length.
-    private static func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
-        var index = 0
-        while index + 8 <= left.count {
-            let words = (
-                left.loadUnaligned(fromByteOffset: index, as: UInt64.self),
-                right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            )
-            guard words.0 == words.1 else { return false }
-            index += 8
+        let slot = slot(hash)
+        guard hashes[slot] == hash, let start = token.baseAddress else { return nil }
+        let isSame = tokens[slot].withUnsafeBytes { known in
+            guard known.count == token.count, let other = known.baseAddress else { return false }
+            return memcmp(start, other, token.count) == 0
         }
-        while index < left.count {
-            guard left[index] == right[index] else { return false }
-            index += 1
-        }
-        return true
+        return isSame ? verified[slot] : nil
     }
 
     mutating func insert(_ token: UnsafeRawBufferPointer, hash: UInt64, _ verified: VerifiedToken) {
-        entries[slot(hash)] = Entry(hash: hash, token: Array(token), verified: verified)
+        let slot = slot(hash)
+        hashes[slot] = hash
+        tokens[slot] = Array(token)
+        self.verified[slot] = verified
+    }
+
+    /// Empties the slot of an expired token.
+    mutating func remove(hash: UInt64) {
+        let slot = slot(hash)
+        guard hashes[slot] == hash else { return }
+        hashes[slot] = 0
+        tokens[slot] = []
+        verified[slot] = nil
+    }
+
+    /// Forgets all: they were verified with keys that may be withdrawn.
+    mutating func removeAll() {
+        self = TokenCache(capacity: hashes.count)
     }
 
     private func slot(_ hash: UInt64) -> Int {
-        Int(truncatingIfNeeded: hash) & (entries.count - 1)
+        Int(truncatingIfNeeded: hash) & (hashes.count - 1)
     }
 
-    private static func mix(_ word: UInt64, _ seed: UInt64) -> UInt64 {
-        let product = word.multipliedFullWidth(by: 0x9e37_79b9_7f4a_7c15 ^ seed)
+    @inline(__always)
+    private static func mix(_ left: UInt64, _ right: UInt64) -> UInt64 {
+        let product = left.multipliedFullWidth(by: right)
         return product.high ^ product.low
     }
 }

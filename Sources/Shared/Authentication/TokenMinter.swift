@@ -5,16 +5,55 @@ import JSON
 ///
 /// Production has an identity server of its own; it needs the same key and these claims.
 public struct TokenMinter {
-    private let key: HMACKey
+    private enum Key {
+        case secret(HMACKey)
+        case privateKey(PrivateKey)
+    }
+
+    private let key: Key
+    private let keyID: String?
     private let issuer: String?
     private let audience: String?
 
-    /// Signs with the policy's first key, for its issuer and audience.
+    /// Signs with the policy's first secret (HS256), for its issuer and audience.
     public init(_ policy: TokenPolicy) throws(TokenPolicy.Failure) {
-        let keys = try policy.makeKeys()
-        key = keys[0]
+        do throws(KeyFailure) {
+            _ = try KeySet(secrets: policy.hmacKeys)
+        } catch {
+            throw TokenPolicy.Failure(error)
+        }
+        guard let first = policy.hmacKeys.first, let key = HMACKey(first) else {
+            throw TokenPolicy.Failure(KeyFailure(.library))
+        }
+        self.key = .secret(key)
+        keyID = nil
         issuer = policy.issuer
         audience = policy.audience
+    }
+
+    /// Signs with a private key in PEM: RS256 with RSA, ES256 with P-256.
+    ///
+    /// - Parameters:
+    ///   - privateKey: the PEM text, without a password.
+    ///   - keyID: the header's `kid`; nil leaves it out.
+    ///   - policy: for its issuer and audience.
+    /// - Throws: when it is no such key.
+    public init(privateKey: [UInt8], keyID: String? = nil, _ policy: TokenPolicy) throws(TokenPolicy.Failure) {
+        do throws(KeyFailure) {
+            key = .privateKey(try PrivateKey(pem: privateKey))
+        } catch {
+            throw TokenPolicy.Failure(error)
+        }
+        self.keyID = keyID
+        issuer = policy.issuer
+        audience = policy.audience
+    }
+
+    public var algorithm: TokenAlgorithm {
+        switch key {
+        case .secret: .hs256
+        case .privateKey(let key): key.algorithm
+        }
     }
 
     /// Makes a token.
@@ -65,7 +104,22 @@ public struct TokenMinter {
             claims.string(platform.rawValue)
         }
         claims.endObject()
-        return try sign(header: #"{"alg":"HS256","typ":"JWT"}"#, claims: claims.bytes)
+        return try sign(header: header, claims: claims.bytes)
+    }
+
+    private var header: String {
+        var header = JSONWriter()
+        header.beginObject()
+        header.key("alg")
+        header.string(algorithm.rawValue)
+        header.key("typ")
+        header.string("JWT" as StaticString)
+        if let keyID {
+            header.key("kid")
+            header.string(keyID)
+        }
+        header.endObject()
+        return String(decoding: header.bytes, as: UTF8.self)
     }
 
     /// Signs a header and claims as they are, right or wrong: tests make bad tokens with it.
@@ -73,11 +127,16 @@ public struct TokenMinter {
         var token = Base64URL.encode(Array(header.utf8))
         token.append(UInt8(ascii: "."))
         token.append(contentsOf: Base64URL.encode(claims))
-        guard let code = token.withUnsafeBytes({ key.code(of: $0) }) else {
-            throw TokenPolicy.Failure(description: "OpenSSL could not sign: check the installation of libssl3.")
-        }
+        guard let signature = signature(of: token) else { throw TokenPolicy.Failure(KeyFailure(.library)) }
         token.append(UInt8(ascii: "."))
-        token.append(contentsOf: Base64URL.encode((0..<32).map { code[$0] }))
+        token.append(contentsOf: Base64URL.encode(signature))
         return String(decoding: token, as: UTF8.self)
+    }
+
+    private func signature(of message: [UInt8]) -> [UInt8]? {
+        switch key {
+        case .secret(let key): message.withUnsafeBytes { key.code(of: $0) }.map { code in (0..<32).map { code[$0] } }
+        case .privateKey(let key): key.signature(of: message)
+        }
     }
 }

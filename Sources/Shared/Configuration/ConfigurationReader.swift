@@ -72,7 +72,13 @@ public struct ConfigurationReader {
         return value
     }
 
-    private func isGiven<Value>(_ setting: Setting<Value>) -> Bool {
+    /// The file that a secret was given as, if it was.
+    public func secretFile(of setting: Setting<Secret>) -> String? {
+        values[setting.key + Settings.fileSuffix]
+    }
+
+    /// Whether it is set, rightly or wrongly.
+    public func isGiven<Value>(_ setting: Setting<Value>) -> Bool {
         values[setting.key] != nil || values[setting.key + Settings.fileSuffix] != nil
     }
 

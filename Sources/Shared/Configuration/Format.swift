@@ -103,6 +103,46 @@ extension Format where Value == String {
     }
 }
 
+extension Format where Value == String {
+    /// What `https://` protects, and what does not leave this machine.
+    static let safeURL = Format(
+        type: "URL",
+        rule: "a URL that begins with https://, or with http:// and localhost, 127.0.0.1 or [::1]",
+        range: "https://, or http:// on this machine",
+        placeholder: ""
+    ) { text in
+        let isSafe =
+            text.hasPrefix("https://") && text.utf8.count > 8
+            || ["localhost", "127.0.0.1", "[::1]"].contains { host in
+                guard text.hasPrefix("http://\(host)") else { return false }
+                return [nil, ":", "/", "?"].contains(text.dropFirst(7 + host.count).first)
+            }
+        let fits =
+            text.utf8.count <= 2048 && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != 0x40 && $0 != 0x23 }
+        return isSafe && fits ? text : nil
+    }
+}
+
+extension Format where Value == [String] {
+    /// Paths, separated by commas.
+    static func paths(most: Int) -> Format {
+        Format(
+            type: "list",
+            rule: "1 to \(most) paths, separated by commas, without control characters",
+            range: "1 to \(most) paths, separated by commas",
+            placeholder: []
+        ) { text in
+            let paths = text.split(separator: ",", omittingEmptySubsequences: false)
+                .map { part in String(part.drop { $0 == " " }) }
+            guard paths.count <= most else { return nil }
+            let fit = paths.allSatisfy { path in
+                !path.isEmpty && path.utf8.count <= 4096 && path.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+            }
+            return fit ? paths : nil
+        }
+    }
+}
+
 extension Format where Value == SocketAddress {
     static let address = Format(
         type: "address",

@@ -60,17 +60,61 @@ public struct DatabaseConfiguration: Sendable {
 
 /// How tokens are checked.
 public struct TokenConfiguration: Sendable {
-    public let secret: Secret
+    /// A secret as it was at the start, and the file that it came from, if it did.
+    public struct SharedSecret: Sendable {
+        public let secret: Secret
+        public let file: String?
+    }
+
+    public let secrets: [SharedSecret]
+    public let pemFiles: [String]
+    public let jwksFile: String?
+    public let jwksURL: String?
+    public let jwksRefreshSeconds: Int
+    /// Nil: the system's.
+    public let jwksAuthorities: String?
     /// Nil: any issuer.
     public let issuer: String?
     /// Nil: any audience.
     public let audience: String?
     public let leewaySeconds: Int
+    public let rememberedTokens: Int
 
     public init(_ reader: inout ConfigurationReader) {
-        secret = reader.read(Settings.Tokens.secret)
+        var secrets: [SharedSecret] = []
+        var isGiven = false
+        for setting in [Settings.Tokens.secret, Settings.Tokens.previousSecret] {
+            isGiven = isGiven || reader.isGiven(setting)
+            guard let secret = reader.readOptional(setting) else { continue }
+            secrets.append(SharedSecret(secret: secret, file: reader.secretFile(of: setting)))
+        }
+        self.secrets = secrets
+        pemFiles = reader.readOptional(Settings.Tokens.pemFiles) ?? []
+        jwksFile = reader.readOptional(Settings.Tokens.jwksFile)
+        jwksURL = reader.readOptional(Settings.Tokens.jwksURL)
+        jwksRefreshSeconds = reader.read(Settings.Tokens.jwksRefresh)
+        jwksAuthorities = reader.readOptional(Settings.Tokens.jwksAuthorities)
         issuer = reader.readOptional(Settings.Tokens.issuer)
         audience = reader.readOptional(Settings.Tokens.audience)
         leewaySeconds = reader.read(Settings.Tokens.leeway)
+        rememberedTokens = reader.read(Settings.Tokens.remembered)
+        for given in [Settings.Tokens.jwksFile, Settings.Tokens.jwksURL] { isGiven = isGiven || reader.isGiven(given) }
+        let secret = Settings.Tokens.secret.key
+        reader.require(
+            isGiven || reader.isGiven(Settings.Tokens.pemFiles),
+            secret,
+            "is required (or \(secret)\(Settings.fileSuffix)), or another source of keys for tokens: "
+                + "\(Settings.Tokens.pemFiles.key), \(Settings.Tokens.jwksFile.key) or \(Settings.Tokens.jwksURL.key)"
+        )
+        reader.require(
+            !reader.isGiven(Settings.Tokens.previousSecret) || reader.isGiven(Settings.Tokens.secret),
+            Settings.Tokens.previousSecret.key,
+            "is for a rotation: set \(secret) too"
+        )
+        reader.require(
+            jwksAuthorities == nil || reader.isGiven(Settings.Tokens.jwksURL),
+            Settings.Tokens.jwksAuthorities.key,
+            "is for \(Settings.Tokens.jwksURL.key), which is not set: remove it"
+        )
     }
 }

@@ -107,38 +107,4 @@ extension Settings {
             heartbeatInterval.description,
         ]
     }
-
-    /// How the tokens of requests are checked (and minted, by `daybook token`).
-    public enum Tokens {
-        public static let secret = Setting(
-            "DAYBOOK_JWT_HS256_SECRET",
-            .secret(minimumBytes: 32),
-            .required,
-            for: [.ingest, .tool],
-            "The key that HS256 tokens are signed with, taken as the bytes that it is written in."
-        )
-        public static let issuer = Setting(
-            "DAYBOOK_JWT_ISSUER",
-            .text("the issuer", longest: 512),
-            .optional,
-            for: [.ingest, .tool],
-            "If set, a token's `iss` must be equal to it."
-        )
-        public static let audience = Setting(
-            "DAYBOOK_JWT_AUDIENCE",
-            .text("the audience", longest: 512),
-            .optional,
-            for: [.ingest, .tool],
-            "If set, a token's `aud` must be or contain it."
-        )
-        public static let leeway = Setting(
-            "DAYBOOK_JWT_LEEWAY_SECONDS",
-            .integer(0...300, "s"),
-            .defaults(to: "30"),
-            for: [.ingest],
-            "How far the clock of the token's maker may be off when `exp` and `nbf` are checked."
-        )
-
-        static let all = [secret.description, issuer.description, audience.description, leeway.description]
-    }
 }

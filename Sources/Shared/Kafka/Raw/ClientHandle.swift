@@ -50,6 +50,15 @@ final class ClientHandle: @unchecked Sendable {
         return String(cString: text)
     }
 
+    /// As the last fetch saw them; nil before the first one. Asks nobody.
+    func cachedWatermarks(_ partition: TopicPartition) -> KafkaWatermarks? {
+        var low: Int64 = 0
+        var high: Int64 = 0
+        let code = rd_kafka_get_watermark_offsets(pointer, partition.topic, partition.partition, &low, &high)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, high >= 0 else { return nil }
+        return KafkaWatermarks(low: low, high: high)
+    }
+
     /// Blocks up to the time given; asks the partition's leader.
     func watermarks(
         _ partition: TopicPartition,

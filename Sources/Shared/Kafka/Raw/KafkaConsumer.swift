@@ -115,6 +115,11 @@ public final class KafkaConsumer {
         try client.committed(partitions, timeoutMilliseconds: timeoutMilliseconds)
     }
 
+    /// The log's ends as the last fetch saw them, for figures of lag; nil before the first fetch. Does not block.
+    public func cachedWatermarks(_ partition: TopicPartition) -> KafkaWatermarks? {
+        client.cachedWatermarks(partition)
+    }
+
     /// Blocks up to the time given.
     public func watermarks(
         _ partition: TopicPartition,

@@ -1,0 +1,51 @@
+/// Limits of a fetch.
+public struct FetchLimits: Sendable {
+    /// To connect, TLS included.
+    public var connectMilliseconds = 5000
+    /// From the first step to the last byte.
+    public var totalMilliseconds = 10_000
+    /// The longest body.
+    public var bodyBytes = 1 << 20
+
+    public init() {}
+}
+
+/// Why there is no document. Holds nothing of what the server sent.
+public struct FetchFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+/// Gets small documents over HTTPS. Blocks: call it on a thread of your own. Any thread may.
+///
+/// The server's certificate and name are verified. Redirects are followed three times and to `https://` alone; none
+/// from a plain URL. A proxy is used as `https_proxy` and `no_proxy` say.
+public struct HTTPFetcher: Sendable {
+    private let limits: FetchLimits
+    private let certificates: String?
+
+    /// - Parameters:
+    ///   - limits: how long and how much.
+    ///   - certificates: a PEM file of authorities that is used instead of the system's.
+    public init(limits: FetchLimits = FetchLimits(), certificates: String? = nil) {
+        self.limits = limits
+        self.certificates = certificates
+    }
+
+    /// Gets a document.
+    ///
+    /// - Parameters:
+    ///   - url: what to get.
+    ///   - isCancelled: asked about once a second, on this thread; true ends the fetch.
+    /// - Returns: the body of a 200.
+    /// - Throws: what went wrong, in words for the operator.
+    public func get(
+        _ url: FetchURL,
+        isCancelled: @escaping @Sendable () -> Bool = { false }
+    ) throws(FetchFailure) -> [UInt8] {
+        try CurlTransfer(limits: limits, isCancelled: isCancelled).get(url, certificates: certificates)
+    }
+}
