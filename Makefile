@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci lint format clean
+.PHONY: run demo test quick ci nightly fuzz lint format clean
 
 run:
 	@Scripts/run
@@ -15,6 +15,12 @@ quick:
 
 ci:
 	@.ci/run
+
+nightly:
+	@Scripts/nightly
+
+fuzz:
+	@Scripts/fuzz
 
 lint:
 	@Scripts/lint

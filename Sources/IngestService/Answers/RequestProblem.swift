@@ -200,7 +200,7 @@ extension RequestProblem {
         status: 503,
         code: "overloaded",
         title: "Not accepted, safe to send again",
-        detail: "Too many bytes are waiting for Kafka. Send the same request again after the time that Retry-After gives.",
+        detail: "Too much is in flight to Kafka. Send the same request again after the time that Retry-After gives.",
         retryAfter: 2
     )
 

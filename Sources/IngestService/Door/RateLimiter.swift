@@ -37,11 +37,8 @@ final class RateLimiter: @unchecked Sendable {
     private let depth: UInt64
     private let startedAt: Int64
 
-    /// - Parameters:
-    ///   - perMinute: how many requests a user may make in the long run; 1 to 60,000.
-    ///   - burst: how many at once after a rest; 1 to a million.
-    ///   - users: how many are remembered at once, rounded up to a power of two.
-    ///   - now: the monotonic clock, in nanoseconds.
+    /// `perMinute` is how many requests a user may make in the long run (1 to 60,000), `burst` how many at once after a
+    /// rest (1 to a million), `users` how many are remembered at once. `now` is the monotonic clock, in nanoseconds.
     init(perMinute: Int, burst: Int, users: Int = 1 << 17, now: Int64, seed: UInt64 = .random(in: 0 ... .max)) {
         let rate = Double(min(max(perMinute, 1), 60_000))
         cost = max(1, UInt64(60e9 / rate) >> Self.tickShift)
@@ -61,12 +58,7 @@ final class RateLimiter: @unchecked Sendable {
         words.deallocate()
     }
 
-    /// Takes one request out of the user's bucket, if it holds one.
-    ///
-    /// - Parameters:
-    ///   - user: whose bucket.
-    ///   - kind: keeps several buckets of one user apart.
-    ///   - now: the monotonic clock, in nanoseconds.
+    /// Takes one request out of the user's bucket, if it holds one. `kind` keeps several buckets of one user apart.
     func take(_ user: UserID, kind: UInt64 = 0, now: Int64) -> Verdict {
         let hash = hash(user, kind)
         let set = words + Int(hash & setMask) * Self.ways

@@ -29,11 +29,8 @@ struct RequestLog {
         log.isEnabled(.debug) || (status >= 500 && log.isEnabled(.warning))
     }
 
-    /// - Parameters:
-    ///   - name: nil for a request that is none of a route that writes.
-    ///   - route: as it stands in metrics.
-    ///   - code: the problem's, nil for success.
-    ///   - now: the monotonic clock, in nanoseconds.
+    /// Writes a line of an answered request, if it is one to write. `name` is nil for a request of no route that writes,
+    /// `code` for success; `now` is the monotonic clock, in nanoseconds.
     mutating func note(_ name: RequestName?, route: StaticString, status: Int, code: String?, now: Int64) {
         guard writes(status) else { return }
         if !log.isEnabled(.debug) {

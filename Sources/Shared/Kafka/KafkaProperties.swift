@@ -22,6 +22,10 @@ public enum KafkaProperties {
             // Whole milliseconds: a smaller linger makes the broker threads spin.
             ("linger.ms", "2"),
             ("message.timeout.ms", "30000"),
+            // A leader that hangs keeps its connections: what is on its way there is taken back after this time, and
+            // goes to the new leader that the others have chosen by then. Repeating it makes no duplicates.
+            ("socket.timeout.ms", "6000"),
+            ("topic.metadata.refresh.interval.ms", "3000"),
             // Connect to every broker early: the first record then waits for no connection.
             ("enable.sparse.connections", "false"),
         ]
