@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci lint format clean
+.PHONY: run demo test quick ci bench-ingest lint format clean
 
 run:
 	@Scripts/run
@@ -15,6 +15,9 @@ quick:
 
 ci:
 	@.ci/run
+
+bench-ingest:
+	@Scripts/bench-ingest
 
 lint:
 	@Scripts/lint
