@@ -137,10 +137,8 @@ final class BenchmarkServer {
             switch kind {
             case .floor:
                 let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
-                found =
-                    text.hasSuffix("\n")
-                    ? text.split(separator: "\n").last?.split(separator: " ").last
-                        .flatMap { UInt16($0) } : nil
+                let line = text.split(separator: "\n").first { $0.hasPrefix("port ") }
+                found = line.flatMap { UInt16($0.dropFirst(5)) }
             case .ours:
                 found = HTTPCall.isReady(adminAddress: "127.0.0.1:\(admin)") ? free : nil
             case .rust, .goPeer:
