@@ -28,7 +28,7 @@ public enum AggregatorServer {
             readiness: { lanes.readiness }
         )
         let group = ServiceGroup(
-            [admin, lanes],
+            [admin, Maintenance(configuration, log: log), lanes],
             graceMilliseconds: configuration.process.gracePeriodMilliseconds,
             log: log
         )
@@ -60,19 +60,22 @@ final class LanePool: Service {
 
     func start(_ context: ServiceContext) throws {
         let prefix = configuration.kafka.topicPrefix
-        let kinds = [
-            (kind: "live", topic: Topic.daysLive.name(prefix: prefix), count: configuration.liveLanes),
-            (kind: "history", topic: Topic.daysHistory.name(prefix: prefix), count: configuration.historyLanes),
+        // Each kind is a consumer group of its own, so that neither a back-fill nor a large deletion delays today.
+        let kinds: [(name: String, topic: Topic, count: Int)] = [
+            ("live", .daysLive, configuration.liveLanes),
+            ("history", .daysHistory, configuration.historyLanes),
+            ("accounts", .accounts, 1),
         ]
         for kind in kinds {
             for number in 0..<kind.count {
-                let name = "\(kind.kind)-\(number)"
+                let name = "\(kind.name)-\(number)"
                 state.withLock { $0.health[name] = Lane.Health() }
                 let factory = LaneFactory(
                     configuration: configuration,
                     name: name,
-                    group: "\(configuration.consumer.group)-\(kind.kind)",
-                    topic: kind.topic,
+                    group: "\(configuration.consumer.group)-\(kind.name)",
+                    topic: kind.topic.name(prefix: prefix),
+                    reads: kind.topic == .accounts ? .accounts : .days,
                     metrics: metrics,
                     log: log.with([.lane: .text(name)])
                 )
@@ -150,6 +153,7 @@ struct LaneFactory: Sendable {
     let name: String
     let group: String
     let topic: String
+    let reads: RecordReader.Kind
     let metrics: WorkerMetrics
     let log: Log
 
@@ -186,7 +190,7 @@ struct LaneFactory: Sendable {
             connection: connection,
             processor: processor,
             store: store,
-            reader: try RecordReader(believesAppendTimes: !configuration.kafka.isDevelopmentBroker),
+            reader: try RecordReader(reads, believesAppendTimes: !configuration.kafka.isDevelopmentBroker),
             gate: gate,
             metrics: metrics,
             log: log,
@@ -197,8 +201,6 @@ struct LaneFactory: Sendable {
 
     private var settings: Lane.Settings {
         Lane.Settings(
-            name: name,
-            topics: [topic],
             limits: .init(
                 records: configuration.batch.records,
                 days: configuration.batch.days,
@@ -210,6 +212,7 @@ struct LaneFactory: Sendable {
                 run: configuration.brake.run
             ),
             bufferBytes: 8 * configuration.batch.bytes,
+            batchWaitMilliseconds: configuration.batch.waitMilliseconds,
             sessionTimeoutMilliseconds: configuration.consumer.sessionTimeoutMilliseconds,
             resumesAfterLoss: configuration.consumer.lostLogPolicy == .resume
         )
@@ -225,24 +228,7 @@ struct LaneFactory: Sendable {
     }
 
     private func connect() throws(PostgresError) -> PostgresConnection {
-        let database = configuration.database
-        let settings: [(String, String)] = [
-            ("statement_timeout", "\(database.statementTimeoutMilliseconds)"),
-            ("lock_timeout", "\(database.lockTimeoutMilliseconds)"),
-            ("idle_in_transaction_session_timeout", "\(database.idleTransactionTimeoutMilliseconds)"),
-            ("tcp_user_timeout", "\(database.tcpUserTimeoutMilliseconds)"),
-            ("tcp_keepalives_idle", "10"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "3"),
-            ("TimeZone", "UTC"),
-        ]
-        let connection = try PostgresConnection(
-            url: database.url.reveal(),
-            applicationName: "daybook-aggregator \(name)",
-            settings: settings + BatchStore.sessionSettings,
-            connectTimeout: .milliseconds(database.connectTimeoutMilliseconds)
-        )
-        // A server that is frozen rather than gone says nothing even when its own time-outs have passed.
-        connection.silenceLimit = .milliseconds(database.statementTimeoutMilliseconds + 5000)
-        return connection
+        try DatabaseSession.open(configuration.database, name: name, BatchStore.sessionSettings)
     }
 
     private var kafkaProperties: KafkaProperties.List {

@@ -14,8 +14,10 @@ final class BatchProcessor {
         case finished(count: Int, next: Int64, lastRecord: Int64, brake: Brake, braked: Bool)
         /// Nothing was done, for a reason that passes.
         case again(why: StaticString)
-        /// The database, or the way to it, is away.
+        /// The database, or the way to it, is away, or does not take writes.
         case databaseAway
+        /// The same on the connection that makes months; the lane's own was not asked.
+        case monthsAway
         /// The partition's row is not as this lane left it.
         case fenceLost
         /// Trying again cannot mend it.
@@ -68,12 +70,14 @@ final class BatchProcessor {
 
     private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
         var records: [DecodedDays] = []
+        var changes: [DecodedAccount] = []
         var poison: [DeadLetterWriter.Letter] = []
         var appliedThrough: Int64 = 0
         for pending in batch {
             appliedThrough = max(appliedThrough, pending.content.receivedAt)
             switch pending.content {
             case .days(let days): records.append(days)
+            case .account(let change): changes.append(change)
             case .heartbeat: break
             case .poison(let reason): poison.append(.init(record: pending.record, reason: reason.code))
             }
@@ -92,10 +96,14 @@ final class BatchProcessor {
             brake: cut.brake.encoded,
             brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil
         )
+        if let outcome = prepareMonths(of: records) { return outcome }
         let started = time.monotonicNanoseconds()
         do {
-            try months.prepare(for: records)
-            switch try runner.run(records, fence: fence) {
+            // A topic holds the one or the other.
+            let result =
+                changes.isEmpty
+                ? try runner.run(records, fence: fence) : try runner.run(changes, fence: fence)
+            switch result {
             case .applied(let counts):
                 metrics.batchSeconds.observe(nanoseconds: time.monotonicNanoseconds() - started)
                 note(counts, poison, records: batch.count, topic: partition.name.topic)
@@ -108,12 +116,30 @@ final class BatchProcessor {
                 )
             case .fenceLost: return .fenceLost
             case .rolledBack: return .again(why: "conflict")
+            case .tooManyOrigins(let refused): return retry(batch, without: refused, of: partition)
             }
         } catch let error as PostgresError {
             return outcome(of: error, batch, partition, cut)
         } catch {
             // What stands in the database is not what this build can read: it describes itself without values.
             return .stop(reason: "\(error)")
+        }
+    }
+
+    /// Nil when the months that the records need are there.
+    private func prepareMonths(of records: [DecodedDays]) -> Outcome? {
+        do throws(PostgresError) {
+            try months.prepare(for: records)
+            return nil
+        } catch {
+            switch error.disposition {
+            case .retry: return .again(why: "partition")
+            case .unavailable:
+                log.warning("the database is away", [.error: .text(error.message)])
+                months.close()
+                return .monthsAway
+            case .stop, .poison, .missingPartition: return .stop(reason: "\(error)")
+            }
         }
     }
 
@@ -138,6 +164,24 @@ final class BatchProcessor {
         case .poison:
             return bisect(batch, partition, error)
         }
+    }
+
+    /// The batch again, with the records of which a connection would be one origin too many as dead letters.
+    private func retry(
+        _ batch: ArraySlice<PendingRecord>,
+        without refused: [Int],
+        of partition: LanePartition
+    ) -> Outcome {
+        let refused = Set(refused)
+        var number = 0
+        var again = partition
+        again.waiting = batch.map { pending in
+            guard case .days = pending.content else { return pending }
+            defer { number += 1 }
+            return refused.contains(number)
+                ? PendingRecord(record: pending.record, content: .poison(.tooManyOrigins)) : pending
+        }
+        return process(again)
     }
 
     /// The database refuses something in the batch: halves find the one record, which becomes a dead letter; all
@@ -166,6 +210,7 @@ final class BatchProcessor {
         metrics.older.add(counts.older)
         metrics.suppressed.add(counts.suppressed)
         metrics.belowFloor.add(counts.belowFloor)
+        metrics.sourceRows.add(counts.sourceRowsWritten)
         metrics.canonical.add(counts.canonicalWritten)
         metrics.batchDays.observe(Double(counts.changed + counts.confirmed + counts.older))
         for letter in poison { metrics.deadLetter(letter.reason) }

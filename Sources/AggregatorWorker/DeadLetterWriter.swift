@@ -20,6 +20,8 @@ final class DeadLetterWriter {
     private let build: String
     private let log: Log
     private var producer: KafkaProducer?
+    /// A larger record is sent without what it holds, since one that can't be sent would stop its partition (D9).
+    private var largest = Topic.deadLetters.maximumRecordBytes - 8192
 
     init(properties: KafkaProperties.List, topic: String, build: String, log: Log) {
         self.properties = properties
@@ -40,6 +42,10 @@ final class DeadLetterWriter {
             var failure: KafkaError?
             let left = producer.flush(timeoutMilliseconds: Self.limitMilliseconds) { report in
                 if let error = report.error { failure = error } else { acknowledged += 1 }
+            }
+            if failure?.isRecordTooLarge == true {
+                // The topic takes less than it should: come down to what it takes.
+                largest = max(16_384, largest / 2)
             }
             if let failure { throw failure }
             if left == 0 && acknowledged == letters.count { return true }
@@ -63,7 +69,8 @@ final class DeadLetterWriter {
     private func open() throws(KafkaError) -> KafkaProducer {
         if let producer { return producer }
         let log = log
-        let made = try KafkaProducer(properties: properties, topics: [topic]) { line in
+        let sized = [("message.max.bytes", String(Topic.deadLetters.maximumRecordBytes))] + properties
+        let made = try KafkaProducer(properties: sized, topics: [topic]) { line in
             log.debug("kafka", [.reason: .text(line.text)])
         }
         producer = made
@@ -79,11 +86,19 @@ final class DeadLetterWriter {
         let record = letter.record
         let before = record.header(named: DeadLetterHeaders.attempt)
         let attempt = before.flatMap { Int(String(decoding: $0, as: UTF8.self)) } ?? 0
+        var size = record.byteCount
+        record.forEachHeader { name, value in size += name.count + (value?.count ?? 0) }
+        let isWhole = size <= largest
         try record.withKey { key in
             try record.withValue { value in
-                try producer.produce(topicIndex: 0, key: key, value: value, tag: tag) { headers in
-                    record.forEachHeader { name, value in
-                        if !Self.isOurs(name) { headers.add(nameBytes: name, value) }
+                let key = isWhole || key?.count ?? 0 <= 1024 ? key : nil
+                try producer.produce(topicIndex: 0, key: key, value: isWhole ? value : nil, tag: tag) { headers in
+                    if isWhole {
+                        record.forEachHeader { name, value in
+                            if !Self.isOurs(name) { headers.add(nameBytes: name, value) }
+                        }
+                    } else {
+                        headers.add(DeadLetterHeaders.omittedBytes, String(size))
                     }
                     headers.add(DeadLetterHeaders.topic, record.topic)
                     headers.add(DeadLetterHeaders.partition, String(record.partition))
@@ -101,6 +116,7 @@ final class DeadLetterWriter {
     private static let ours: [StaticString] = [
         DeadLetterHeaders.topic, DeadLetterHeaders.partition, DeadLetterHeaders.offset, DeadLetterHeaders.timestamp,
         DeadLetterHeaders.clusterID, DeadLetterHeaders.reason, DeadLetterHeaders.build, DeadLetterHeaders.attempt,
+        DeadLetterHeaders.omittedBytes,
     ]
 
     private static func isOurs(_ name: UnsafeRawBufferPointer) -> Bool {

@@ -3,24 +3,30 @@ internal import JSON
 internal import Kafka
 internal import MessageContract
 
-/// What a record of the days topics turned out to be.
+/// What a record turned out to be.
 enum RecordContent {
     case days(DecodedDays)
+    case account(DecodedAccount)
     case heartbeat(DecodedHeartbeat)
     case poison(PoisonReason)
 
     var receivedAt: Int64 {
         switch self {
         case .days(let days): days.receivedAt.microseconds
+        case .account(let change): change.envelope.receivedAt.microseconds
         case .heartbeat(let heartbeat): heartbeat.receivedAt.microseconds
         case .poison: 0
         }
     }
 
-    /// How much work it makes in a batch; a record always makes some.
+    /// How much work it makes in a batch; a record always makes some. A pin or a deletion may touch all of the user's
+    /// days.
     var dayCount: Int {
-        if case .days(let days) = self { return max(1, days.readings.count) }
-        return 1
+        switch self {
+        case .days(let days): max(1, days.readings.count)
+        case .account: 400
+        case .heartbeat, .poison: 1
+        }
     }
 
     /// Whether the brake counts it.
@@ -38,12 +44,21 @@ struct PendingRecord {
 
 /// Reads records by their schema. Belongs to one thread.
 struct RecordReader {
+    /// What a lane's topics hold; a record of another schema is poison there.
+    enum Kind: Sendable {
+        case days, accounts
+    }
+
+    private let kind: Kind
+    private let accounts: AccountRecordDecoder
     private let days: DaysRecordDecoder
     private let parser: JSONParser
     /// Off where the broker's times are made up.
     private let believesAppendTimes: Bool
 
-    init(believesAppendTimes: Bool) throws {
+    init(_ kind: Kind, believesAppendTimes: Bool) throws {
+        self.kind = kind
+        accounts = try AccountRecordDecoder()
         days = try DaysRecordDecoder()
         parser = try JSONParser(maximumDepth: 4)
         self.believesAppendTimes = believesAppendTimes
@@ -57,6 +72,12 @@ struct RecordReader {
             record.withValue { value in
                 var headers = RecordHeaders()
                 record.forEachHeader { name, value in headers.note(name: name, value: value) }
+                if kind == .accounts {
+                    switch accounts.decode(key: key, value: value, headers: headers, appendTime: appendTime) {
+                    case .success(let change): return .account(change)
+                    case .failure(let reason): return .poison(reason)
+                    }
+                }
                 if let schema = headers.schema, Schema(id: schema) == .heartbeat1 {
                     switch DecodedHeartbeat.decode(
                         value: value,

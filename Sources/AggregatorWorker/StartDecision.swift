@@ -23,7 +23,10 @@ enum StartDecision: Hashable, Sendable {
     ) -> StartDecision {
         if isNew { return .start(at: low) }
         if state.clusterID != clusterID || high < state.nextOffset { return .anotherLog(startAt: low) }
-        if state.nextOffset < low { return .lost(records: low - state.nextOffset, resumeAt: low) }
+        if state.nextOffset < low {
+            let (lost, overflow) = low.subtractingReportingOverflow(state.nextOffset)
+            return .lost(records: overflow ? .max : lost, resumeAt: low)
+        }
         if let digest = state.lastRecord, state.nextOffset > low {
             return .verify(digest: digest, thenAt: state.nextOffset)
         }

@@ -19,6 +19,11 @@ public enum AggregatorMetric {
         .counter,
         help: "Canonical days written or removed."
     )
+    public static let sourceRows = MetricDescription(
+        "daybook_aggregator_source_rows_total",
+        .counter,
+        help: "Source rows written: of days that the windows did not confirm."
+    )
     public static let batchSeconds = MetricDescription(
         "daybook_aggregator_batch_seconds",
         .histogram(buckets: MetricDescription.latencyBuckets),
@@ -64,11 +69,12 @@ public enum AggregatorMetric {
     public static let lostRecords = MetricDescription(
         "daybook_aggregator_lost_records_total",
         .counter,
-        help: "Records that retention dropped before they were read."
+        help: "Records that retention dropped before they were read, where the policy is to go on behind the gap."
     )
 
     public static let all = [
-        records, days, canonicalDays, batchSeconds, batchDays, deadLetters, retries, brakes, stopped, assigned,
+        records, days, sourceRows, canonicalDays, batchSeconds, batchDays, deadLetters, retries, brakes, stopped,
+        assigned,
         otherLogs, lostRecords,
     ]
 }
@@ -76,7 +82,7 @@ public enum AggregatorMetric {
 /// The worker's instruments, shared by its lanes.
 struct WorkerMetrics: Sendable {
     let registry: MetricsRegistry
-    let changed, confirmed, older, suppressed, belowFloor, canonical: Counter
+    let changed, confirmed, older, suppressed, belowFloor, sourceRows, canonical: Counter
     let batchSeconds, batchDays: Histogram
     let braked, stopped, assigned: Gauge
     let otherLogs, lostRecords: Counter
@@ -88,6 +94,7 @@ struct WorkerMetrics: Sendable {
         older = registry.counter(AggregatorMetric.days, ["older"])
         suppressed = registry.counter(AggregatorMetric.days, ["suppressed"])
         belowFloor = registry.counter(AggregatorMetric.days, ["below_floor"])
+        sourceRows = registry.counter(AggregatorMetric.sourceRows)
         canonical = registry.counter(AggregatorMetric.canonicalDays)
         batchSeconds = registry.histogram(AggregatorMetric.batchSeconds)
         batchDays = registry.histogram(AggregatorMetric.batchDays)

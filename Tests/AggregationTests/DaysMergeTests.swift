@@ -27,30 +27,111 @@ import Testing
         )
     }
 
-    private func snapshot(deleted: Version = Version(rawValue: 0), days: [UserDay: [SourceRow]] = [:]) -> BatchSnapshot
-    {
-        BatchSnapshot(
+    private func snapshot(deleted: Version = Version(rawValue: 0)) -> BatchSnapshot {
+        var snapshot = BatchSnapshot(
             isFenceHeld: true,
             ruleVersion: 1,
             windowFormat: 1,
-            retentionFloor: today.advanced(by: -400),
-            accounts: [user: Account(deleted: deleted, preferences: Preferences())],
-            deletedSources: [:],
-            days: days
+            retentionFloor: today.advanced(by: -400)
         )
+        snapshot.accounts[user] = Account(deleted: deleted, preferences: Preferences())
+        return snapshot
     }
 
-    @Test func `a batch reads one range of days for each user`() {
-        let needs = DaysMerge.needs(of: [
-            record(minute: 0, [(5, [.steps: 1]), (2, [.steps: 1])]), record(minute: 1, [(3, [.steps: 1])]),
-        ])
-        #expect(needs.users.map(\.user) == [user])
-        #expect(needs.ranges == [DayRange(user: user, first: today.advanced(by: -5), last: today.advanced(by: -2))])
-        #expect(DaysMerge.needs(of: [record(minute: 0, [])]).ranges.isEmpty)
+    private func merge(
+        _ records: [DecodedDays],
+        into snapshot: BatchSnapshot,
+        days: StoredDays = [:]
+    ) throws -> (writes: BatchWrites, counts: BatchCounts) {
+        var merge = try DaysMerge(records, snapshot)
+        return merge.finish(days)
     }
 
-    @Test func `only what changed is written, in the order of the keys`() {
-        let first = DaysMerge.merge(
+    /// What the tables hold after the writes, for a next batch.
+    private func applied(_ writes: BatchWrites, to before: BatchSnapshot, _ days: StoredDays) -> (
+        BatchSnapshot, StoredDays
+    ) {
+        var (snapshot, days) = (before, days)
+        for write in writes.connections { snapshot.connections[write.key] = write.state }
+        for write in writes.sourceRows {
+            days[write.key, default: []].removeAll { $0.provenance == write.row.provenance }
+            days[write.key, default: []].append(write.row)
+            days[write.key]?.sort { $0.provenance < $1.provenance }
+        }
+        return (snapshot, days)
+    }
+
+    @Test func `a re-send of thirty days with two changed needs and writes two rows, and one of the connection (A15)`()
+        throws
+    {
+        let all = (0..<30).map { ($0, [.steps: Int32(1000 + $0)] as MetricValues) }
+        let first = try merge([record(minute: 0, all)], into: snapshot())
+        #expect(first.writes.sourceRows.count == 30)
+        let (held, days) = applied(first.writes, to: snapshot(), [:])
+        var changed = all
+        changed[0].1[.steps] = 9
+        changed[1].1[.steps] = 9
+        var second = try DaysMerge([record(minute: 60, changed)], held)
+        #expect(second.needs() == [DayRange(user: user, first: today.advanced(by: -1), last: today)])
+        let (writes, counts) = second.finish(days)
+        #expect(writes.sourceRows.count == 2 && writes.canonicalDays.count == 2 && writes.connections.count == 1)
+        #expect(counts.changed == 2 && counts.confirmed == 28)
+        var third = try DaysMerge([record(minute: 60, changed)], applied(writes, to: held, days).0)
+        #expect(third.needs().isEmpty)
+        #expect(third.finish([:]).writes.connections.isEmpty)
+    }
+
+    @Test func `a day that leaves the window has its version folded into its row`() throws {
+        let old = [(34, [.steps: 10] as MetricValues)]
+        let first = try merge([record(minute: 0, old)], into: snapshot())
+        var (held, days) = applied(first.writes, to: snapshot(), [:])
+        let confirmed = try merge([record(minute: 10, old)], into: held, days: days)
+        #expect(confirmed.writes.sourceRows.isEmpty)
+        (held, days) = applied(confirmed.writes, to: held, days)
+        var moving = try DaysMerge([record(minute: 20, [(-1, [.steps: 20])])], held)
+        let leaving = UserDay(user: user, day: today.advanced(by: -34))
+        #expect(moving.needs().contains { $0.first == leaving.day })
+        let folded = moving.finish(days).writes.sourceRows.first { $0.key == leaving }
+        let noted = record(minute: 10, old).version
+        #expect(folded?.row.state.version(of: .steps) == noted && folded?.row.state.values[.steps] == 10)
+    }
+
+    @Test func `one origin too many is refused and nothing else is`() throws {
+        var held = snapshot()
+        for number in 0..<32 {
+            let key = ConnectionKey(
+                user: user,
+                provenance: Provenance(source: .appleHealth, origin: "device \(number)")
+            )
+            held.connections[key] = StoredConnection(lastPushAt: 1, lastDataAt: 0, window: [])
+        }
+        let merged = try DaysMerge(
+            [record(minute: 0, from: .garmin, [(0, [.steps: 1])]), record(minute: 0, [(0, [.steps: 1])])],
+            held
+        )
+        #expect(merged.tooManyOrigins == [1])
+    }
+
+    @Test func `a window of an unknown format is an error, never an empty window`() {
+        var held = snapshot()
+        let key = ConnectionKey(user: user, provenance: Provenance(source: .appleHealth))
+        held.connections[key] = StoredConnection(lastPushAt: 1, lastDataAt: 0, window: [9, 9, 9])
+        #expect(throws: StorageError.self) { try DaysMerge([record(minute: 0, [(0, [.steps: 1])])], held) }
+    }
+
+    @Test func `a batch reads ranges of days, one where they lie together`() throws {
+        let near = try DaysMerge(
+            [record(minute: 0, [(5, [.steps: 1]), (2, [.steps: 1])]), record(minute: 1, [(3, [.steps: 1])])],
+            snapshot()
+        )
+        #expect(near.needs() == [DayRange(user: user, first: today.advanced(by: -5), last: today.advanced(by: -2))])
+        let far = try DaysMerge([record(minute: 0, [(90, [.steps: 1]), (2, [.steps: 1])])], snapshot())
+        #expect(far.needs().count == 2)
+        #expect(try DaysMerge([record(minute: 0, [])], snapshot()).needs().isEmpty)
+    }
+
+    @Test func `only what changed is written, in the order of the keys`() throws {
+        let first = try merge(
             [record(minute: 0, [(0, [.steps: 10]), (3, [.steps: 30]), (1, [.steps: 20])])],
             into: snapshot()
         )
@@ -59,44 +140,46 @@ import Testing
         var days: [UserDay: [SourceRow]] = [:]
         for write in first.writes.sourceRows { days[write.key] = [write.row] }
         let same = record(minute: 0, [(0, [.steps: 10]), (3, [.steps: 30])])
-        let again = DaysMerge.merge([same], into: snapshot(days: days))
+        let again = try merge([same], into: snapshot(), days: days)
         #expect(again.writes.sourceRows.isEmpty && again.writes.canonicalDays.isEmpty && again.counts.older == 2)
-        let later = DaysMerge.merge(
+        let later = try merge(
             [record(minute: 9, [(0, [.steps: 11]), (3, [.steps: 30])])],
-            into: snapshot(days: days)
+            into: snapshot(),
+            days: days
         )
-        #expect(later.writes.sourceRows.count == 2 && later.writes.canonicalDays.map(\.key.day) == [today])
+        #expect(later.writes.sourceRows.count == 1 && later.writes.canonicalDays.map(\.key.day) == [today])
         #expect(later.counts.changed == 1 && later.counts.confirmed == 1)
     }
 
-    @Test func `a second source that loses writes its row and leaves the canonical day alone`() {
-        let first = DaysMerge.merge([record(minute: 0, [(0, [.steps: 100])])], into: snapshot())
+    @Test func `a second source that loses writes its row and leaves the canonical day alone`() throws {
+        let first = try merge([record(minute: 0, [(0, [.steps: 100])])], into: snapshot())
         var days: [UserDay: [SourceRow]] = [:]
         for write in first.writes.sourceRows { days[write.key] = [write.row] }
-        let second = DaysMerge.merge(
+        let second = try merge(
             [record(minute: 1, from: .garmin, [(0, [.steps: 90])])],
-            into: snapshot(days: days)
+            into: snapshot(),
+            days: days
         )
         #expect(second.writes.sourceRows.count == 1 && second.writes.canonicalDays.isEmpty)
     }
 
-    @Test func `what is older than a deletion stays away, and does not reconnect (D7)`() {
+    @Test func `what is older than a deletion stays away, and does not reconnect (D7)`() throws {
         let watermark = Version.watermark(deletedAt: Instant(microseconds: 1_780_000_000_000_000))
-        let merged = DaysMerge.merge(
+        let merged = try merge(
             [record(minute: 0, [(0, [.steps: 10])]), record(minute: 5, from: .garmin, [(0, [.steps: 20])])],
             into: snapshot(deleted: watermark)
         )
         #expect(merged.counts.suppressed == 1 && merged.counts.changed == 1)
-        #expect(merged.writes.connections.map(\.provenance.source) == [.garmin])
+        #expect(merged.writes.connections.map(\.key.provenance.source) == [.garmin])
     }
 
-    @Test func `an empty reading makes no row`() {
-        let merged = DaysMerge.merge([record(minute: 0, [(0, [:])])], into: snapshot())
+    @Test func `an empty reading makes no row`() throws {
+        let merged = try merge([record(minute: 0, [(0, [:])])], into: snapshot())
         #expect(merged.writes.sourceRows.isEmpty && merged.writes.canonicalDays.isEmpty)
         #expect(merged.writes.connections.count == 1)
     }
 
-    @Test func `the order of records in a batch changes nothing that is written`() {
+    @Test func `the order of records in a batch changes nothing that is written`() throws {
         var generator = SystemRandomNumberGenerator()
         let records = (0..<12).map { minute in
             record(
@@ -107,7 +190,7 @@ import Testing
         }
         var seen: Set<TableHash> = []
         for _ in 0..<40 {
-            let merged = DaysMerge.merge(records.shuffled(using: &generator), into: snapshot())
+            let merged = try merge(records.shuffled(using: &generator), into: snapshot())
             var hash = TableHash()
             for write in merged.writes.sourceRows { hash.add(user: user, day: write.key.day, row: write.row) }
             for write in merged.writes.canonicalDays { hash.add(user: user, day: write.key.day, canonical: write.day) }

@@ -49,5 +49,6 @@ import Testing
 
     @Test func `a position below the log's start is a loss, and counted (C10)`() {
         #expect(decide(state(next: 30), 40...90) == .lost(records: 10, resumeAt: 40))
+        #expect(decide(state(next: .min), 40...90) == .lost(records: .max, resumeAt: 40))
     }
 }

@@ -1,8 +1,10 @@
 import Aggregation
 import Domain
+import Foundation
 import MessageContract
 import Postgres
 import Storage
+import Synchronization
 import TestSupport
 import Testing
 
@@ -111,7 +113,8 @@ import Testing
         let before = try database.reads.connections(of: alice)
         let result = try database.apply([record(alice, .appleHealth, minute: 30, days)])
         guard case .applied(let counts) = result else { Issue.record("not applied"); return }
-        #expect(counts.confirmed == 15 && counts.changed == 0 && counts.canonicalWritten == 0)
+        #expect(counts.confirmed == 15 && counts.changed == 0)
+        #expect(counts.sourceRowsWritten == 0 && counts.canonicalWritten == 0)
         let after = try database.reads.connections(of: alice)
         #expect(after.first?.lastPushAt == (before.first?.lastPushAt ?? 0) + 1_800_000_000)
         #expect(after.first?.lastDataAt == before.first?.lastDataAt)
@@ -185,6 +188,9 @@ import Testing
             return
         }
         #expect(try database.apply(days, fence: fence(epoch: 1, position: 0)) == .fenceLost)
+        let other = PartitionName(topic: name.topic, partition: 4)
+        #expect(try offsets.claim(other, owner: owner, clusterID: "one", startingAt: 40).state.nextOffset == 40)
+        #expect(try offsets.claim(other, owner: owner, clusterID: "one", startingAt: 50).state.nextOffset == 40)
         let again = try offsets.claim(name, owner: UUID128(high: 9, low: 9), clusterID: "one")
         #expect(!again.isNew && again.state.epoch == 2 && again.state.nextOffset == 5 && again.state.lastRecord == 77)
         #expect(again.state.appliedThrough == 99)
@@ -207,6 +213,28 @@ import Testing
         #expect(try database.reads.canonicalDays(of: alice, today.advanced(by: -200)...today).count == 1)
     }
 
+    @Test func `retention drops whole months, raises the floor, and what comes back is suppressed (C24)`() throws {
+        let database = try Database()
+        for back in [100, 140, 180] {
+            try MonthPartitions(database.connection).ensure(containing: today.advanced(by: -back))
+        }
+        let old = [(180, [.steps: 10] as MetricValues), (100, [.steps: 20]), (0, [.steps: 30])]
+        try database.apply([record(alice, .garmin, minute: 0, old)])
+        let maintenance = try PostgresConnection(url: database.url, applicationName: "retention")
+        let outcome = try Retention(maintenance).enforce(days: 120, today: today)
+        #expect(outcome.floor == today.advanced(by: -120).firstOfMonth)
+        #expect(!outcome.dropped.isEmpty && outcome.dropped.count % 2 == 0)
+        let left = try database.reads.canonicalDays(of: alice, today.advanced(by: -400)...today)
+        #expect(left.map(\.key.day) == [100, 0].map { today.advanced(by: -$0) })
+        let again = try database.apply([record(alice, .garmin, minute: 5, old)])
+        guard case .applied(let counts) = again else { Issue.record("not applied"); return }
+        #expect(counts.belowFloor == 1 && counts.confirmed == 2)
+        // The floor never moves down.
+        #expect(try Retention(maintenance).enforce(days: 400, today: today).floor == outcome.floor)
+        #expect(try Retention(maintenance).enforce(days: 120, today: today).dropped.isEmpty)
+        #expect(try database.drift(of: [alice]) == 0)
+    }
+
     @Test func `days below the retention floor are suppressed and counted (C24)`() throws {
         let database = try Database()
         let result = try database.apply([record(alice, .garmin, minute: 0, [(2000, [.steps: 10]), (0, [.steps: 20])])])
@@ -214,64 +242,205 @@ import Testing
         #expect(counts.belowFloor == 1 && counts.changed == 1)
     }
 
-    @Test(arguments: 0..<6)
-    func `any order, any split, any duplication, deletions anywhere: the same hash (D3, D7)`(seed: Int) throws {
-        var generator = SplitMix(state: UInt64(seed) &* 77 + 3)
-        enum Event {
-            case record(DecodedDays)
-            case deletion(UserID, Version)
-        }
-        let users = (1...3).map { UserID(high: 7, low: UInt64($0)) }
-        let events: [Event] = (0..<60).map { _ in
-            let user = users[Int.random(in: 0..<3, using: &generator)]
+    private enum Event {
+        case days(DecodedDays)
+        case account(DecodedAccount)
+    }
+
+    private func accountChange(_ user: UserID, minute: Int, _ generator: inout SplitMix) -> DecodedAccount {
+        let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
+        let kinds: [AccountRecord] = [
+            .delete, .disconnect(.oura, removesData: true), .disconnect(.appleHealth, removesData: false),
+            .preference(.steps, source: .oura), .preference(.steps, source: .manual), .preference(.steps, source: nil),
+        ]
+        let event = EventID(high: 0, low: UInt64.random(in: 0...1, using: &generator))
+        return DecodedAccount(
+            user: user,
+            record: kinds[Int.random(in: 0..<kinds.count, using: &generator)],
+            envelope: Envelope(event: event, receivedAt: received)
+        )
+    }
+
+    private func events(_ users: [UserID], _ generator: inout SplitMix) -> [Event] {
+        // Days that fit a window, and days that push one another out of it.
+        let reach = [3, 60].randomElement(using: &generator) ?? 3
+        return (0..<70).map { _ in
+            let user = users[Int.random(in: 0..<users.count, using: &generator)]
             let minute = Int.random(in: 0...40, using: &generator)
-            if Int.random(in: 0..<12, using: &generator) == 0 {
-                let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
-                return .deletion(user, Version.watermark(deletedAt: received))
+            if Int.random(in: 0..<8, using: &generator) == 0 {
+                return .account(accountChange(user, minute: minute, &generator))
             }
             let days = (0..<Int.random(in: 1...4, using: &generator)).map { _ -> (Int, MetricValues) in
                 var values = MetricValues()
                 for metric in [Metric.steps, .sleepMinutes, .hrvSDNN] where Bool.random(using: &generator) {
-                    values[metric] = Int32.random(in: 1...3, using: &generator) * 10
+                    values[metric] = Int32.random(in: 1...2, using: &generator) * 10
                 }
-                return (Int.random(in: 0...3, using: &generator), values)
+                return (Int.random(in: 0...reach, using: &generator) - 1, values)
             }
             let sources: [Source] = [.appleHealth, .oura, .manual]
-            return .record(
+            return .days(
                 record(
                     user,
                     sources[Int.random(in: 0..<3, using: &generator)],
                     minute: minute,
-                    origin: Bool.random(using: &generator) ? "" : "watch",
-                    closed: Bool.random(using: &generator),
+                    origin: Int.random(in: 0..<3, using: &generator) > 0 ? "" : "watch",
+                    closed: Int.random(in: 0..<4, using: &generator) == 0,
                     tie: UInt64.random(in: 0...1, using: &generator),
                     days
                 )
             )
         }
+    }
+
+    @Test(arguments: 0..<8)
+    func `any order, split and duplication, with deletions, disconnects and pins anywhere: the same hash (D3, D7, C19)`(
+        seed: Int
+    ) throws {
+        var generator = SplitMix(state: UInt64(seed) &* 77 + 3)
+        let users = (1...3).map { UserID(high: 7, low: UInt64($0)) }
+        let events = events(users, &generator)
         var hashes: Set<String> = []
+        var pushes: Set<String> = []
         for _ in 0..<3 {
             let database = try Database()
+            for month in 0...3 {
+                try MonthPartitions(database.connection).ensure(containing: today.advanced(by: -31 * month))
+            }
             var shuffled = events + events.filter { _ in Bool.random(using: &generator) }
             shuffled.shuffle(using: &generator)
             var batch: [DecodedDays] = []
             for event in shuffled {
                 switch event {
-                case .record(let record):
+                case .days(let record):
                     batch.append(record)
                     if Int.random(in: 0..<4, using: &generator) > 0 { continue }
                     try database.apply(batch)
                     batch = []
-                case .deletion(let user, let watermark):
-                    _ = try database.runner.delete(user, below: watermark)
+                case .account(let change):
+                    _ = try database.runner.run([change], fence: nil)
                 }
             }
             try database.apply(batch)
             let (sources, canonical) = try database.reads.tableHashes()
             hashes.insert("\(sources) \(canonical)")
+            let connections = try users.map {
+                try database.reads.connections(of: $0).map { ($0.provenance, $0.lastPushAt) }
+            }
+            pushes.insert("\(connections)")
             #expect(try database.drift(of: users) == 0, "seed \(seed)")
         }
         #expect(hashes.count == 1, "seed \(seed)")
+        #expect(pushes.count == 1, "seed \(seed)")
+    }
+
+    @Test func `a pin recomputes all of the user's days, an unpin again (A6)`() throws {
+        let database = try Database()
+        let days = (0..<20).map { ($0, [.steps: 60_000] as MetricValues) }
+        try database.apply([record(alice, .appleHealth, minute: 0, days)])
+        try database.apply([record(alice, .manual, minute: 1, (0..<20).map { ($0, [.steps: 400_000]) })])
+        func steps() throws -> Set<Int32?> {
+            Set(
+                try database.reads.canonicalDays(of: alice, today.advanced(by: -30)...today).map {
+                    $0.day.values[.steps]
+                }
+            )
+        }
+        func pin(_ source: Source?, minute: Int) throws {
+            let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
+            let envelope = Envelope(event: EventID(high: 0, low: 0), receivedAt: received)
+            let change = DecodedAccount(
+                user: alice,
+                record: .preference(.steps, source: source),
+                envelope: envelope
+            )
+            _ = try database.runner.run([change], fence: nil)
+        }
+        #expect(try steps() == [60_000])
+        try pin(.manual, minute: 5)
+        #expect(try steps() == [400_000])
+        try pin(nil, minute: 4)
+        #expect(try steps() == [400_000])
+        try pin(nil, minute: 6)
+        #expect(try steps() == [60_000])
+        #expect(try database.drift(of: [alice]) == 0)
+    }
+
+    @Test func `a late older reading does not win over what a re-send confirmed (the window)`() throws {
+        let database = try Database()
+        try database.apply([record(alice, .appleHealth, minute: 600, [(0, [.steps: 50])])])
+        try database.apply([record(alice, .appleHealth, minute: 720, [(0, [.steps: 50])])])
+        try database.apply([record(alice, .appleHealth, minute: 660, [(0, [.steps: 40])])])
+        #expect(try database.reads.canonicalDays(of: alice, today...today).first?.day.values == [.steps: 50])
+        let row = try database.reads.sourceRows(of: alice, today...today).first?.rows.first
+        #expect(row?.state.version(of: .steps) == record(alice, .appleHealth, minute: 720, []).version)
+    }
+
+    /// Runs `body` while another session holds the account's lock, and `meanwhile` once a batch waits for it.
+    private func behindTheLock(
+        of user: UserID,
+        on database: Database,
+        meanwhile: (PostgresConnection) throws -> Void,
+        _ body: @escaping @Sendable () throws -> Void
+    ) throws {
+        let holder = try PostgresConnection(url: database.url, applicationName: "holder")
+        let other = try PostgresConnection(url: database.url, applicationName: "other")
+        try holder.simpleQuery("BEGIN; SELECT FROM accounts WHERE user_id = '\(user)' FOR NO KEY UPDATE")
+        // A thread of its own: the test's may be the only one of the pool.
+        let outcome = Outcome()
+        Thread.detachNewThread { outcome.result.withLock { $0 = Result { try body() } } }
+        try Eventually.holds("the batch waits for the lock") {
+            let waiting = try other.executeUnprepared(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            return try waiting.int8(0, 0) > 0
+        }
+        try meanwhile(other)
+        try holder.simpleQuery("COMMIT")
+        try Eventually.holds("the batch is done") { outcome.result.withLock { $0 != nil } }
+        try outcome.result.withLock { $0 }?.get()
+    }
+
+    private final class Outcome: Sendable {
+        let result = Mutex<Result<Void, any Error>?>(nil)
+    }
+
+    @Test func `a rule version raised while a batch waits for a user counts for that batch (D6)`() throws {
+        let database = try Database()
+        try database.connection.simpleQuery("UPDATE control SET rule_version = 0")
+        try database.apply([record(alice, .appleHealth, minute: 0, [(0, [.steps: 10])])])
+        let later = record(alice, .appleHealth, minute: 1, [(0, [.steps: 20])])
+        let url = database.url
+        try behindTheLock(of: alice, on: database) { other in
+            try other.simpleQuery("UPDATE control SET rule_version = 1")
+        } _: {
+            let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
+            let connection = try PostgresConnection(url: url, applicationName: "waiting", settings: settings)
+            _ = try BatchRunner(store: BatchStore(connection)).run([later], fence: nil)
+        }
+        #expect(try database.reads.canonicalDays(of: alice, today...today).first?.ruleVersion == 1)
+    }
+
+    @Test func `a database whose default is another isolation loses no update`() throws {
+        let database = try Database()
+        let name = try database.connection.executeUnprepared("SELECT current_database()::text").text(0, 0)
+        try database.connection.simpleQuery(
+            "ALTER DATABASE \"\(name)\" SET default_transaction_isolation = 'repeatable read'"
+        )
+        try database.apply([record(alice, .appleHealth, minute: 0, [(0, [.steps: 10])])])
+        let later = record(alice, .oura, minute: 1, [(0, [.hrvRMSSD: 400])])
+        let url = database.url
+        try behindTheLock(of: alice, on: database) { other in
+            // Under the lock that `holder` has: the row of another source.
+            try other.simpleQuery(
+                "SET default_transaction_isolation = 'read committed'; UPDATE source_days SET steps = 3"
+            )
+        } _: {
+            let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
+            let connection = try PostgresConnection(url: url, applicationName: "waiting", settings: settings)
+            _ = try BatchRunner(store: BatchStore(connection)).run([later], fence: nil)
+        }
+        let day = try database.reads.canonicalDays(of: alice, today...today).first?.day
+        #expect(day?.values == [.steps: 30, .hrvRMSSD: 400])
     }
 
     @Test func `the view for people shows values with their winners`() throws {

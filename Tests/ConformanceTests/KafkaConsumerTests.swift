@@ -141,6 +141,42 @@ struct KafkaConsumerTests {
     }
 
     @Test(arguments: KafkaUnderTest.all)
+    func `assigned anew from another offset, nothing that was fetched before comes any more`(
+        kafka: KafkaUnderTest
+    ) throws {
+        let topic = try kafka.makeTopic("anew")
+        let partition = TopicPartition(topic: topic, partition: 0)
+        try kafka.producer(topic).sendAndConfirm((0..<500).map { "\($0)" })
+        let consumer = try kafka.consumer(topic, group: topic)
+        try consumer.awaitAssignment()
+        for round in 0..<20 {
+            _ = try consumer.awaitRecords(1 + round * 7)
+            try consumer.assign([(partition, .offset(Int64(round % 3)))])
+            let first = try consumer.awaitRecords(1)
+            #expect(first.map(\.offset) == [Int64(round % 3)])
+        }
+        consumer.close(timeoutMilliseconds: 5000)
+    }
+
+    @Test(arguments: KafkaUnderTest.all)
+    func `a partition that was paused is read once it is assigned anew`(kafka: KafkaUnderTest) throws {
+        let topic = try kafka.makeTopic("unpaused")
+        let partition = TopicPartition(topic: topic, partition: 0)
+        try kafka.producer(topic).sendAndConfirm(["a", "b", "c"])
+        let consumer = try kafka.consumer(topic, group: topic)
+        try consumer.awaitAssignment()
+        #expect(try consumer.awaitRecords(1).map(\.offset) == [0])
+        try consumer.pause([partition])
+        try consumer.assign([(partition, .offset(1))])
+        #expect(try consumer.awaitRecords(2).map(\.offset) == [1, 2])
+        // Nor does a pause outlive an assignment that is given back.
+        try consumer.pause([partition])
+        try consumer.unassign()
+        try consumer.assign([(partition, .offset(1))])
+        #expect(try consumer.awaitRecords(2).map(\.offset) == [1, 2])
+        consumer.close(timeoutMilliseconds: 5000)
+    }
+    @Test(arguments: KafkaUnderTest.all)
     func `a member that does not poll in time is told, loses its partitions and comes back`(
         kafka: KafkaUnderTest
     ) throws {

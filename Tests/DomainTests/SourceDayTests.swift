@@ -204,4 +204,13 @@ import Testing
         newer[0].state.apply(reading(0, [.steps: 100], closed: true))
         #expect(hash(rows) != hash(newer))
     }
+
+    @Test func `origins are told apart by their bytes, as the database does`() {
+        let composed = Provenance(source: .garmin, origin: "caf\u{e9}")
+        let combining = Provenance(source: .garmin, origin: "cafe\u{301}")
+        #expect(composed != combining)
+        #expect((composed < combining) != (combining < composed))
+        #expect(Set([composed, combining]).count == 2)
+        #expect(Set([composed, composed]).count == 1)
+    }
 }

@@ -166,11 +166,6 @@ struct FramingTests {
             bytes: "GET /" + String(repeating: "y", count: 5_000) + " HTTP/1.1\r\nHost: h\r\n\r\n",
             expected: "414 target_too_long"
         ),
-        Refused(
-            name: "gzip that is none",
-            bytes: post("/", "plain", headers: "Content-Encoding: gzip\r\n"),
-            expected: "400 bad_gzip"
-        ),
     ]
 
     @Test(arguments: refusals)

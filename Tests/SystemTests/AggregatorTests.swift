@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// The built worker, on the development broker and, where there is one, on a real Kafka.
-@Suite struct `The aggregator worker` {
+@Suite(.serialized, .timeLimit(.minutes(3))) struct `The aggregator worker` {
     private let today = PipelineUnderTest.today
     private let now = PipelineUnderTest.now
     private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
@@ -44,6 +44,28 @@ import Testing
         }
         #expect(try worker.stop() == 0)
         #expect(!worker.output.contains("50000") && !worker.output.contains("}{"))
+    }
+
+    @Test func `poison as large as the topics take, and larger, stops nothing (D9)`() throws {
+        let pipeline = try PipelineUnderTest(.mock, partitions: 1)
+        defer { pipeline.kafka.stop() }
+        let publisher = try pipeline.publisher()
+        var generator = SystemRandomNumberGenerator()
+        let noise = (0..<1_040_000).map { _ in UInt8.random(in: 0...255, using: &generator) }
+        // Large only once it is decompressed.
+        let bubble = Array(repeating: UInt8(ascii: "x"), count: 3_000_000)
+        for value in [noise, bubble] {
+            try publisher.publish(raw: value, key: alice.description, schema: "days/1", receivedAt: now)
+        }
+        try publisher.publish(alice, .appleHealth, receivedAt: now, localDate: today, [(today, [.steps: 10])])
+        try publisher.flush()
+        let worker = try pipeline.startWorker()
+        try pipeline.waitUntilApplied(worker: worker)
+        let letters = try pipeline.deadLetters()
+        #expect(letters.map { $0["origin-offset"] } == ["0", "1"])
+        #expect(letters.first?["omitted-bytes"] == nil && letters.last?["omitted-bytes"] != nil)
+        #expect(try pipeline.reads.canonicalDays(of: alice, today...today).count == 1)
+        #expect(try worker.stop() == 0)
     }
 
     @Test func `a flood of poison stops the partition at the limit (C3)`() throws {

@@ -41,7 +41,7 @@ enum BrokerCommand: Command {
         }
         let prefix = try ToolConfiguration.read(environment: context.environment).topicPrefix
         let topics = Topic.allCases.map { topic in
-            (name: topic.name(prefix: prefix), partitions: topic.isKeyedByUser ? partitions : 1)
+            (name: topic.name(prefix: prefix), partitions: topic.isWide ? partitions : 1)
         }
         let cluster: MockKafkaCluster
         do throws(KafkaError) {

@@ -111,7 +111,7 @@ enum StatusCommand: Command {
     ) throws -> [StackStatus.Lag] {
         let admin = try access.kafkaAdmin()
         let cluster = try admin.clusterID(timeoutMilliseconds: 5000)
-        return try Topic.allCases.filter(\.isKeyedByUser).flatMap { topic -> [StackStatus.Lag] in
+        return try Topic.allCases.filter(\.isApplied).flatMap { topic -> [StackStatus.Lag] in
             let name = topic.name(prefix: access.configuration.topicPrefix)
             let count = try admin.describe(name, timeoutMilliseconds: 5000).partitions
             return try (0..<Int32(clamping: count)).map { partition in

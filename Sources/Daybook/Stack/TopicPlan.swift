@@ -29,7 +29,7 @@ struct TopicPlan: Sendable {
     func specification(_ topic: Topic) -> KafkaTopicSpecification {
         var settings = [
             "cleanup.policy": "delete",
-            "retention.ms": String(topic.retentionDays * 86_400_000),
+            "retention.ms": topic.retentionDays.map { String($0 * 86_400_000) } ?? "-1",
             "max.message.bytes": String(topic.maximumRecordBytes),
             "unclean.leader.election.enable": "false",
             "message.timestamp.type": "LogAppendTime",
@@ -39,7 +39,7 @@ struct TopicPlan: Sendable {
         }
         return KafkaTopicSpecification(
             name: topic.name(prefix: prefix),
-            partitions: Int32(clamping: topic.isKeyedByUser ? partitions : min(partitions, 4)),
+            partitions: Int32(clamping: topic.isWide ? partitions : min(partitions, 4)),
             replicationFactor: Int32(clamping: replication),
             settings: settings
         )

@@ -1,4 +1,4 @@
-public import Domain
+internal import Domain
 public import MessageContract
 public import Storage
 
@@ -11,6 +11,9 @@ public final class BatchRunner {
         case fenceLost
         /// The server answered COMMIT with ROLLBACK: nothing was written, the batch may be tried again.
         case rolledBack
+        /// These records (by index) would each make one origin too many of a source: nothing was written, the batch
+        /// may be tried without them.
+        case tooManyOrigins([Int])
     }
 
     public let store: BatchStore
@@ -19,6 +22,8 @@ public final class BatchRunner {
         self.store = store
     }
 
+    /// Applies records of days.
+    ///
     /// - Parameters:
     ///   - records: in any order; with none, only the fence moves.
     ///   - fence: the partition's move, made in the same transaction.
@@ -27,44 +32,64 @@ public final class BatchRunner {
     ///   version or window format was raised above what this build knows. Nothing was written then, unless the
     ///   connection was lost while the COMMIT was on its way: the fence tells, at the next try.
     public func run(_ records: [DecodedDays], fence: Fence?) throws -> Result {
-        let needs = DaysMerge.needs(of: records)
+        try transaction(fence, users: DaysMerge.users(of: records)) { snapshot in
+            var merge = try DaysMerge(records, snapshot)
+            if !merge.tooManyOrigins.isEmpty { return .refused(.tooManyOrigins(merge.tooManyOrigins)) }
+            let days = try store.readDays(merge.needs())
+            let (writes, counts) = merge.finish(days)
+            return .write(writes, counts)
+        }
+    }
+
+    /// Applies accounts records: a deletion, a disconnect or a pin, and all that follows from it for the user's days,
+    /// in the one transaction. As for days, known changes change nothing.
+    public func run(_ changes: [DecodedAccount], fence: Fence?) throws -> Result {
+        try transaction(fence, users: TouchedUser.sorted(changes.map(\.user))) { snapshot in
+            let merge = AccountsMerge(changes, snapshot)
+            let days = try store.readDays(merge.usersWithDays.map(DayRange.all))
+            let (writes, counts) = try merge.finish(days)
+            return .write(writes, counts)
+        }
+    }
+
+    private enum Step {
+        case write(BatchWrites, BatchCounts)
+        case refused(Result)
+    }
+
+    private func transaction(
+        _ fence: Fence?,
+        users: [TouchedUser],
+        _ body: (BatchSnapshot) throws -> Step
+    ) throws -> Result {
         do {
-            let snapshot = try store.begin(fence, users: needs.users, ranges: needs.ranges)
+            let snapshot = try store.begin(fence, users: users)
             guard snapshot.isFenceHeld else {
                 store.rollback()
                 return .fenceLost
             }
             try SchemaGate.check(rules: snapshot.ruleVersion, window: snapshot.windowFormat)
-            let (writes, counts) = DaysMerge.merge(records, into: snapshot)
-            switch try store.commit(writes) {
-            case .committed: return .applied(counts)
-            case .rolledBack: return .rolledBack
+            switch try body(snapshot) {
+            case .write(let writes, let counts):
+                return try store.commit(writes) == .committed ? .applied(counts) : .rolledBack
+            case .refused(let result):
+                store.rollback()
+                return result
             }
         } catch {
             store.rollback()
             throw error
         }
     }
+}
 
-    /// Deletes a user's data below a watermark, in one transaction; what is newer stays, and what is older stays
-    /// away however late it comes (D7). Deleting again, or with an older watermark, changes nothing.
-    public func delete(_ user: UserID, below watermark: Version) throws -> Result {
-        let touched = TouchedUser(user: user, bucket: Int16(Partitioner.bucket(of: user)))
-        let always = DayRange(
+extension DayRange {
+    /// Every day that a table can hold.
+    static func all(of user: UserID) -> DayRange {
+        DayRange(
             user: user,
             first: CalendarDay(daysSinceEpoch: -719_528),
             last: CalendarDay(daysSinceEpoch: 2_932_896)
         )
-        do {
-            let snapshot = try store.begin(nil, users: [touched], ranges: [always])
-            let writes = DaysMerge.delete(user, below: watermark, in: snapshot)
-            switch try store.commit(writes) {
-            case .committed: return .applied(BatchCounts())
-            case .rolledBack: return .rolledBack
-            }
-        } catch {
-            store.rollback()
-            throw error
-        }
     }
 }

@@ -1,212 +1,192 @@
-public import Domain
+internal import Domain
 public import MessageContract
 public import Storage
 
-/// What a batch did, in days and records.
-public struct BatchCounts: Hashable, Sendable {
-    public var records = 0
-    /// Days of which a value or a `closed` bit changed.
-    public var changed = 0
-    /// Days that a newer reading left as they were.
-    public var confirmed = 0
-    /// Days for which what is stored is newer.
-    public var older = 0
-    /// Days that a deletion had outdated before they came.
-    public var suppressed = 0
-    /// Days that retention has dropped.
-    public var belowFloor = 0
-    public var canonicalWritten = 0
-
-    public init() {}
-
-    public static func += (left: inout BatchCounts, right: BatchCounts) {
-        left.records += right.records
-        left.changed += right.changed
-        left.confirmed += right.confirmed
-        left.older += right.older
-        left.suppressed += right.suppressed
-        left.belowFloor += right.belowFloor
-        left.canonicalWritten += right.canonicalWritten
-    }
-}
-
-/// The pure middle of a batch: what was read under the locks and what the records say become what is written.
+/// The pure middle of a batch of days: what was read under the locks and what the records say become what is
+/// written. Two steps, since most days of a re-send need no row: the windows confirm them, and only the days that
+/// they leave open are read.
 public struct DaysMerge {
-    private struct WorkingDay {
-        let key: UserDay
-        let original: [SourceRow]
-        var rows: [SourceRow]
-        /// Parallel to `rows`: the row differs from what is stored.
-        var isTouched: [Bool]
-        var valuesChanged = false
+    /// Of one source and user; more is abuse (`too_many_origins`).
+    public static let maximumOrigins = 32
+
+    private struct Deferred {
+        let record: Int
+        let reading: Int
+        let connection: Int
     }
 
+    private let records: [DecodedDays]
     private let snapshot: BatchSnapshot
-    private var days: [WorkingDay] = []
-    private var places: [UserDay: Int] = [:]
-    private var connections: [ConnectionKey: (push: Int64, data: Int64)] = [:]
+    private var connections: [WorkingConnection] = []
+    private var places: [ConnectionKey: Int] = [:]
+    private var deferred: [Deferred] = []
+    private var origins: [UserSource: Int]?
     private var counts = BatchCounts()
 
-    private struct ConnectionKey: Hashable {
-        let user: UserID
-        let provenance: Provenance
+    /// Indexes of records whose connection would be one origin too many; with any, nothing may be written.
+    public private(set) var tooManyOrigins: [Int] = []
+
+    /// The users that the records touch, sorted, with the bucket that a new account is placed in.
+    public static func users(of records: [DecodedDays]) -> [TouchedUser] {
+        TouchedUser.sorted(records.map(\.user))
     }
 
-    private init(snapshot: BatchSnapshot) {
+    /// The first step: suppresses what is outdated and confirms what the windows already say.
+    ///
+    /// - Parameters:
+    ///   - records: in any order; their order does not change what the rows mean (D3).
+    ///   - snapshot: read under the locks of the records' users.
+    /// - Throws: where a window is in a format that this build does not know.
+    public init(_ records: [DecodedDays], _ snapshot: BatchSnapshot) throws(StorageError) {
+        self.records = records
         self.snapshot = snapshot
+        for index in records.indices { try confirm(index) }
     }
 
-    /// The users and days that the records touch, as a batch reads them: a range a user, since a range costs less
-    /// than its days one by one.
-    public static func needs(of records: [DecodedDays]) -> (users: [TouchedUser], ranges: [DayRange]) {
-        var ranges: [UserID: DayRange] = [:]
-        var users: Set<UserID> = []
-        for record in records {
-            users.insert(record.user)
-            for reading in record.readings {
-                var range = ranges[record.user] ?? DayRange(user: record.user, first: reading.day, last: reading.day)
-                range.first = min(range.first, reading.day)
-                range.last = max(range.last, reading.day)
-                ranges[record.user] = range
-            }
+    private mutating func confirm(_ index: Int) throws(StorageError) {
+        let record = records[index]
+        let watermark = snapshot.watermark(record.user, record.source)
+        // A version 0 stands for no deletion, whose instant lies before every record.
+        let moves = record.receivedAt >= watermark.instant
+        guard let place = try place(of: record, mayCreate: moves) else {
+            if moves { tooManyOrigins.append(index) } else { counts.suppressed += record.readings.count }
+            return
         }
-        let touched = users.sorted().map { TouchedUser(user: $0, bucket: Int16(Partitioner.bucket(of: $0))) }
-        return (touched, ranges.values.sorted { $0.user < $1.user })
-    }
-
-    /// Applies the records to the snapshot. Their order does not change what is written (D3), only the counts.
-    public static func merge(
-        _ records: [DecodedDays],
-        into snapshot: BatchSnapshot
-    ) -> (writes: BatchWrites, counts: BatchCounts) {
-        var merge = DaysMerge(snapshot: snapshot)
-        for record in records { merge.apply(record) }
-        let writes = merge.writes()
-        return (writes, merge.counts)
-    }
-
-    /// Removes all that is older than the watermark from every row in the snapshot, which must hold all of the
-    /// user's days (D7).
-    public static func delete(_ user: UserID, below watermark: Version, in snapshot: BatchSnapshot) -> BatchWrites {
-        var merge = DaysMerge(snapshot: snapshot)
-        let held = snapshot.accounts[user] ?? Account(deleted: Version(rawValue: 0), preferences: Preferences())
-        guard watermark > held.deleted else { return BatchWrites() }
-        var preferences = held.preferences
-        let pinsChanged = preferences.remove(below: watermark)
-        for key in snapshot.days.keys.filter({ $0.user == user }).sorted() {
-            let place = merge.place(of: key)
-            for index in merge.days[place].rows.indices
-            where !merge.days[place].rows[index].state.remove(below: watermark).isEmpty {
-                merge.days[place].isTouched[index] = true
-                merge.days[place].valuesChanged = true
-            }
-            if pinsChanged { merge.days[place].valuesChanged = true }
-        }
-        let account = Account(deleted: watermark, preferences: preferences)
-        var writes = merge.writes(preferencesAfter: [user: preferences])
-        writes.accounts = [.init(user: user, account: account)]
-        return writes
-    }
-
-    // MARK: Steps
-
-    private mutating func apply(_ record: DecodedDays) {
         counts.records += 1
-        let account = snapshot.accounts[record.user]
-        let key = UserSource(user: record.user, source: record.source)
-        let watermark = max(
-            account?.deleted ?? Version(rawValue: 0),
-            snapshot.deletedSources[key] ?? Version(rawValue: 0)
-        )
-        var changesData = false
-        for reading in record.readings {
+        if moves { connections[place].notePush(record.receivedAt) }
+        for (number, reading) in record.readings.enumerated() {
             if reading.version < watermark {
                 counts.suppressed += 1
             } else if reading.day < snapshot.retentionFloor {
                 counts.belowFloor += 1
-            } else if apply(reading, of: record) {
-                changesData = true
+            } else if reading.values.isEmpty || confirmed(reading, place) {
+                continue
+            } else {
+                deferred.append(Deferred(record: index, reading: number, connection: place))
+                connections[place].deferred.insert(reading.day)
             }
         }
-        // A version 0 stands for no deletion, whose instant lies before every record.
-        guard record.receivedAt >= watermark.instant else { return }
-        let connection = ConnectionKey(user: record.user, provenance: record.provenance)
-        let received = record.receivedAt.microseconds
-        var times = connections[connection] ?? (push: 0, data: 0)
-        times.push = max(times.push, received)
-        if changesData { times.data = max(times.data, received) }
-        connections[connection] = times
     }
 
-    private mutating func apply(_ reading: Reading, of record: DecodedDays) -> Bool {
-        let place = place(of: UserDay(user: record.user, day: reading.day))
-        let provenance = record.provenance
-        var index = days[place].rows.firstIndex { $0.provenance == provenance }
-        if index == nil {
-            // A row with no metrics is not stored: there is nothing to put where the reading has none.
-            guard !reading.values.isEmpty else { return false }
-            let slot = days[place].rows.firstIndex { provenance < $0.provenance } ?? days[place].rows.endIndex
-            days[place].rows.insert(SourceRow(provenance: provenance, state: SourceDay()), at: slot)
-            days[place].isTouched.insert(false, at: slot)
-            index = slot
-        }
-        guard let index else { return false }
-        let outcome = days[place].rows[index].state.apply(reading)
-        if !outcome.changed.isEmpty || !outcome.confirmed.isEmpty { days[place].isTouched[index] = true }
-        if !outcome.changed.isEmpty {
-            days[place].valuesChanged = true
-            counts.changed += 1
+    /// Whether the window already says it; then only the entry's version grows.
+    private mutating func confirmed(_ reading: Reading, _ place: Int) -> Bool {
+        if !connections[place].deferred.isEmpty && connections[place].deferred.contains(reading.day) { return false }
+        return bump(reading, place)
+    }
+
+    private mutating func bump(_ reading: Reading, _ place: Int) -> Bool {
+        guard var entry = connections[place].window[reading.day], entry.isConfirmed(by: reading) else { return false }
+        guard entry.version < reading.version else {
+            counts.older += 1
             return true
         }
-        if outcome.confirmed.isEmpty { counts.older += 1 } else { counts.confirmed += 1 }
-        return false
+        entry.version = reading.version
+        connections[place].set(entry, for: reading.day)
+        counts.confirmed += 1
+        return true
     }
 
-    private mutating func place(of key: UserDay) -> Int {
+    /// Nil where the connection is not there and must not be made.
+    private mutating func place(of record: DecodedDays, mayCreate: Bool) throws(StorageError) -> Int? {
+        let key = ConnectionKey(user: record.user, provenance: record.provenance)
         if let place = places[key] { return place }
-        let rows = snapshot.days[key] ?? []
-        let untouched = Array(repeating: false, count: rows.count)
-        days.append(WorkingDay(key: key, original: rows, rows: rows, isTouched: untouched))
-        places[key] = days.count - 1
-        return days.count - 1
+        let stored = snapshot.connections[key]
+        if stored == nil {
+            guard mayCreate, countOrigin(of: record) else { return nil }
+        }
+        connections.append(try WorkingConnection(key, stored, floor: snapshot.retentionFloor))
+        places[key] = connections.count - 1
+        return connections.count - 1
     }
 
-    /// Only what differs from what is stored, in the order of the tables' keys.
-    private mutating func writes(preferencesAfter changed: [UserID: Preferences] = [:]) -> BatchWrites {
+    /// Counts one more origin of the record's source; false where that would be too many.
+    private mutating func countOrigin(of record: DecodedDays) -> Bool {
+        var counted = origins ?? [:]
+        if origins == nil {
+            for key in snapshot.connections.keys {
+                counted[UserSource(user: key.user, source: key.provenance.source), default: 0] += 1
+            }
+        }
+        let key = UserSource(user: record.user, source: record.source)
+        let fits = counted[key, default: 0] < Self.maximumOrigins
+        if fits { counted[key, default: 0] += 1 }
+        origins = counted
+        return fits
+    }
+
+    /// The days whose rows the second step needs: those that no window confirmed, and those that leave a window.
+    public func needs() -> [DayRange] {
+        var days: Set<UserDay> = []
+        for connection in connections {
+            guard let newest = connection.deferred.max() else { continue }
+            let user = connection.key.user
+            for day in connection.deferred { days.insert(UserDay(user: user, day: day)) }
+            for day in connection.window.leaving(for: newest) { days.insert(UserDay(user: user, day: day)) }
+        }
+        return DayRange.covering(days)
+    }
+
+    /// The second step: applies what was put off to the rows.
+    public mutating func finish(_ days: StoredDays) -> (writes: BatchWrites, counts: BatchCounts) {
+        var table = DayTable(days)
+        for item in deferred {
+            apply(records[item.record].readings[item.reading], of: records[item.record], item.connection, &table)
+        }
         var writes = BatchWrites()
         writes.ruleVersion = snapshot.ruleVersion
-        days.sort { $0.key < $1.key }
-        for day in days {
-            for index in day.rows.indices where day.isTouched[index] {
-                if day.rows[index].state.isEmpty {
-                    writes.removedSourceRows.append((day.key, day.rows[index].provenance))
-                } else {
-                    writes.sourceRows.append(.init(key: day.key, row: day.rows[index]))
-                }
-            }
-            guard day.valuesChanged else { continue }
-            let before = snapshot.accounts[day.key.user]?.preferences ?? Preferences()
-            let after = changed[day.key.user] ?? before
-            let remaining = day.rows.filter { !$0.state.isEmpty }
-            let canonical = CanonicalDay(resolving: remaining, preferences: after)
-            // The stored day is what its stored rows resolve to (D6), so it need not be read to be compared.
-            if canonical == CanonicalDay(resolving: day.original, preferences: before) { continue }
-            if canonical.isEmpty {
-                writes.removedCanonicalDays.append(day.key)
-            } else {
-                writes.canonicalDays.append(.init(key: day.key, day: canonical))
-            }
-        }
+        let preferences = { (user: UserID) in snapshot.accounts[user]?.preferences ?? Preferences() }
+        table.addWrites(to: &writes, before: preferences, after: preferences)
+        writes.connections = connections.compactMap(\.write).sorted { $0.key < $1.key }
+        counts.sourceRowsWritten = writes.sourceRows.count
         counts.canonicalWritten = writes.canonicalDays.count + writes.removedCanonicalDays.count
-        writes.connections = connections.map {
-            .init(
-                user: $0.key.user,
-                provenance: $0.key.provenance,
-                lastPushAt: $0.value.push,
-                lastDataAt: $0.value.data
-            )
+        return (writes, counts)
+    }
+
+    private mutating func apply(_ reading: Reading, of record: DecodedDays, _ place: Int, _ table: inout DayTable) {
+        // An earlier record of the batch may have said the same.
+        if bump(reading, place) { return }
+        let provenance = record.provenance
+        for day in connections[place].window.leaving(for: reading.day) {
+            guard let entry = connections[place].window[day] else { continue }
+            table.fold(entry, UserDay(user: record.user, day: day), provenance)
         }
-        writes.connections.sort { ($0.user, $0.provenance) < ($1.user, $1.provenance) }
-        return writes
+        var entry = connections[place].window[reading.day]
+        let keepsEntry = connections[place].window.reaches(reading.day)
+        var outcome = SourceDay.Outcome()
+        table.update(UserDay(user: record.user, day: reading.day), provenance) { row in
+            let result = row.apply(reading, entry: &entry, keepsEntry: keepsEntry)
+            outcome = result.outcome
+            return (result.isRowChanged, !result.outcome.changed.isEmpty)
+        }
+        connections[place].set(entry, for: reading.day)
+        if !outcome.changed.isEmpty {
+            counts.changed += 1
+            connections[place].noteData(record.receivedAt)
+        } else if !outcome.confirmed.isEmpty {
+            counts.confirmed += 1
+        } else {
+            counts.older += 1
+        }
+    }
+}
+
+extension TouchedUser {
+    static func sorted(_ users: some Sequence<UserID>) -> [TouchedUser] {
+        Set(users).sorted().map { TouchedUser(user: $0, bucket: Int16(Partitioner.bucket(of: $0))) }
+    }
+}
+
+extension DayRange {
+    /// Ranges that cover the days: one range costs less than its days one by one, unless they lie far apart.
+    static func covering(_ days: Set<UserDay>) -> [DayRange] {
+        var ranges: [DayRange] = []
+        for key in days.sorted() {
+            if let last = ranges.last, last.user == key.user, key.day.days(since: last.last) <= 4 {
+                ranges[ranges.count - 1].last = key.day
+            } else {
+                ranges.append(DayRange(user: key.user, first: key.day, last: key.day))
+            }
+        }
+        return ranges
     }
 }

@@ -15,6 +15,9 @@ public struct Reading: Hashable, Sendable {
 }
 
 /// Whose figures a row holds: a source, and the device in it where the platform did not merge its devices.
+///
+/// Origins are compared as bytes, as the database does: to Swift, a letter with an accent equals the same letter with a
+/// combining accent, and then the first of the two to come would name the row of both.
 public struct Provenance: Hashable, Comparable, Sendable {
     public let source: Source
     /// Empty: what the platform merged itself.
@@ -23,6 +26,15 @@ public struct Provenance: Hashable, Comparable, Sendable {
     public init(source: Source, origin: String = "") {
         self.source = source
         self.origin = origin
+    }
+
+    public static func == (left: Provenance, right: Provenance) -> Bool {
+        left.source == right.source && left.origin.utf8.elementsEqual(right.origin.utf8)
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(source)
+        for byte in origin.utf8 { hasher.combine(byte) }
     }
 
     public static func < (left: Provenance, right: Provenance) -> Bool {

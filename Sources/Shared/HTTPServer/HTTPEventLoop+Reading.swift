@@ -119,8 +119,8 @@ extension HTTPEventLoop {
         if head.pointee.isGzip {
             switch gzip.decode(body) {
             case .body(let plain): body = plain
-            case .corrupt: return refuse(connection, .gzip)
-            case .tooLarge: return refuse(connection, .decompressedTooLarge)
+            case .corrupt: return decline(connection, .gzip)
+            case .tooLarge: return decline(connection, .decompressedTooLarge)
             }
         }
         connection.machine.handOver(keepsAlive: head.pointee.keepsAlive && !isDraining)
@@ -135,6 +135,15 @@ extension HTTPEventLoop {
         // The socket may be closed already, if the handler answered by itself and the client had left.
         if connection.state == .closed { connection.input.release(to: pool) } else { connection.input.drop(to: pool) }
         settle(connection, disposition)
+    }
+
+    /// Answers with the server's own problem a request that was read to its end: the next one may follow.
+    private func decline(_ connection: Connection, _ refusal: Refusal) {
+        observer?.requestRefused(status: refusal.status, reason: refusal.code)
+        connection.machine.handOver(keepsAlive: connection.parser.head.pointee.keepsAlive && !isDraining)
+        waitingCount += 1
+        connection.input.drop(to: pool)
+        respond(connection, refusal.response)
     }
 
     private func settle(_ connection: Connection, _ disposition: HTTPDisposition) {

@@ -18,6 +18,9 @@ public enum DeadLetterHeaders {
     /// A `PoisonReason` code, or one of the aggregator's.
     public static let reason: StaticString = "reason"
     public static let build: StaticString = "build"
+    /// How many bytes the record had, where it is too large for the dead-letter topic and was left out: it stands at
+    /// its origin as long as that topic keeps it.
+    public static let omittedBytes: StaticString = "omitted-bytes"
     /// Counts from 1; a redriven record is another attempt.
     public static let attempt: StaticString = "attempt"
 }
@@ -26,11 +29,17 @@ public enum DeadLetterHeaders {
 public enum Schema: Sendable, Hashable, CaseIterable {
     case days1
     case heartbeat1
+    case account1
+    case device1
+    case points1
 
     public var id: StaticString {
         switch self {
         case .days1: "days/1"
         case .heartbeat1: "heartbeat/1"
+        case .account1: "account/1"
+        case .device1: "device/1"
+        case .points1: "points/1"
         }
     }
 

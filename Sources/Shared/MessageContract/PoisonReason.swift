@@ -16,6 +16,14 @@ public enum PoisonReason: String, Error, CaseIterable, Sendable {
     /// A member of the record is missing or of another type.
     case badShape = "bad_shape"
     case badSource = "bad_source"
+    /// A metric that this build does not know, where one has to be named.
+    case badMetric = "bad_metric"
+    /// A kind of account or device record that this build does not know.
+    case unknownKind = "unknown_kind"
+    /// A registered device token without what a sender needs.
+    case badDevice = "bad_device"
+    /// A point's time is missing, malformed or before 2020.
+    case badTimestamp = "bad_timestamp"
     case badOrigin = "bad_origin"
     case badObservedAt = "bad_observed_at"
     /// A date that the calendar does not have, or one in the future.
@@ -26,6 +34,8 @@ public enum PoisonReason: String, Error, CaseIterable, Sendable {
     case outOfRange = "out_of_range"
     /// Too many days, or too many bytes.
     case tooLarge = "too_large"
+    /// One origin more of a source and user than are kept.
+    case tooManyOrigins = "too_many_origins"
     /// The database refuses what the record says, although it could be read.
     case refused = "database_refused"
 

@@ -5,9 +5,7 @@ internal import Postgres
 struct BatchArrays {
     private(set) var users = PostgresArray(of: .uuid)
     private(set) var buckets = PostgresArray(of: .int2)
-    private(set) var rangeUsers = PostgresArray(of: .uuid)
-    private(set) var firstDays = PostgresArray(of: .date)
-    private(set) var lastDays = PostgresArray(of: .date)
+    private var lastDays = PostgresArray(of: .date)
     private var days = PostgresArray(of: .date)
     private var sources = PostgresArray(of: .int2)
     private var origins = PostgresArray(of: .text)
@@ -18,21 +16,28 @@ struct BatchArrays {
     private var flags = PostgresArray(of: .bool)
     private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
 
-    mutating func load(users touched: [TouchedUser], ranges: [DayRange]) {
+    mutating func load(users touched: [TouchedUser]) {
         users.reset()
         buckets.reset()
         for user in touched {
             users.append(uuidHigh: user.user.high, low: user.user.low)
             buckets.append(int2: user.bucket)
         }
-        rangeUsers.reset()
-        firstDays.reset()
+    }
+
+    mutating func load(ranges: [DayRange], into parameters: inout PostgresParameters) {
+        users.reset()
+        days.reset()
         lastDays.reset()
         for range in ranges {
-            rangeUsers.append(uuidHigh: range.user.high, low: range.user.low)
-            firstDays.append(date: range.first.daysSinceEpoch)
+            users.append(uuidHigh: range.user.high, low: range.user.low)
+            days.append(date: range.first.daysSinceEpoch)
             lastDays.append(date: range.last.daysSinceEpoch)
         }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(days)
+        parameters.append(lastDays)
     }
 
     mutating func load(source writes: [BatchWrites.SourceWrite], into parameters: inout PostgresParameters) {
@@ -111,16 +116,47 @@ struct BatchArrays {
         resetKeys()
         longs.reset()
         moreLongs.reset()
+        blobs.reset()
         for write in writes {
-            users.append(uuidHigh: write.user.high, low: write.user.low)
-            append(write.provenance)
-            longs.append(int8: write.lastPushAt)
-            moreLongs.append(int8: write.lastDataAt)
+            append(write.key)
+            longs.append(int8: write.state.lastPushAt)
+            moreLongs.append(int8: write.state.lastDataAt)
+            if write.state.window.isEmpty { blobs.appendNull() } else { blobs.append(bytea: write.state.window.span) }
         }
         parameters.reset()
         parameters.append(users)
         parameters.append(sources)
         parameters.append(origins)
+        parameters.append(longs)
+        parameters.append(moreLongs)
+        parameters.append(blobs)
+    }
+
+    mutating func load(removed keys: [ConnectionKey], into parameters: inout PostgresParameters) {
+        resetKeys()
+        for key in keys { append(key) }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(sources)
+        parameters.append(origins)
+    }
+
+    mutating func load(
+        accountSources writes: [(key: UserSource, state: AccountSource)],
+        into parameters: inout PostgresParameters
+    ) {
+        resetKeys()
+        longs.reset()
+        moreLongs.reset()
+        for write in writes {
+            users.append(uuidHigh: write.key.user.high, low: write.key.user.low)
+            sources.append(int2: Int16(write.key.source.rawValue))
+            longs.append(int8: write.state.deleted.rawValue)
+            moreLongs.append(int8: write.state.disconnectedAt)
+        }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(sources)
         parameters.append(longs)
         parameters.append(moreLongs)
     }
@@ -181,6 +217,11 @@ struct BatchArrays {
     private mutating func append(_ key: UserDay) {
         users.append(uuidHigh: key.user.high, low: key.user.low)
         days.append(date: key.day.daysSinceEpoch)
+    }
+
+    private mutating func append(_ key: ConnectionKey) {
+        users.append(uuidHigh: key.user.high, low: key.user.low)
+        append(key.provenance)
     }
 
     private mutating func append(_ provenance: Provenance) {

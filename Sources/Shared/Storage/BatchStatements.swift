@@ -30,9 +30,16 @@ enum BatchStatements {
 
     static let control = "SELECT rule_version, window_format, retention_floor FROM control"
 
+    /// $1 users.
     static let accountSources = """
-        SELECT user_id, source, deleted_version FROM account_sources
-        WHERE user_id = ANY ($1::uuid[]) AND deleted_version > 0
+        SELECT user_id, source, deleted_version, disconnected_at FROM account_sources
+        WHERE user_id = ANY ($1::uuid[])
+        """
+
+    /// $1 users.
+    static let connections = """
+        SELECT user_id, source, origin, last_push_at, last_data_at, recent_window FROM connections
+        WHERE user_id = ANY ($1::uuid[])
         """
 
     /// $1 users, $2 first days, $3 last days.
@@ -81,15 +88,30 @@ enum BatchStatements {
         WHERE row.user_id = gone.user_id AND row.day = gone.day
         """
 
-    /// $1 users, $2 sources, $3 origins, $4 last push, $5 last data. Both times only grow; a record that moves
-    /// neither writes nothing.
+    /// $1 users, $2 sources, $3 origins, $4 last push, $5 last data, $6 windows. Only connections that changed come
+    /// here, and their rows were read under the account's lock, so what is written is what counts.
     static let upsertConnections = """
-        INSERT INTO connections AS held (user_id, source, origin, last_push_at, last_data_at)
-        SELECT unnest($1::uuid[]), unnest($2::int2[]), unnest($3::text[]), unnest($4::int8[]), unnest($5::int8[])
+        INSERT INTO connections (user_id, source, origin, last_push_at, last_data_at, recent_window)
+        SELECT unnest($1::uuid[]), unnest($2::int2[]), unnest($3::text[]), unnest($4::int8[]), unnest($5::int8[]),
+            unnest($6::bytea[])
         ON CONFLICT (user_id, source, origin) DO UPDATE
-        SET last_push_at = greatest(held.last_push_at, excluded.last_push_at),
-            last_data_at = greatest(held.last_data_at, excluded.last_data_at)
-        WHERE held.last_push_at < excluded.last_push_at OR held.last_data_at < excluded.last_data_at
+        SET last_push_at = excluded.last_push_at, last_data_at = excluded.last_data_at,
+            recent_window = excluded.recent_window
+        """
+
+    /// $1 users, $2 sources, $3 origins.
+    static let deleteConnections = """
+        DELETE FROM connections AS row
+        USING unnest($1::uuid[], $2::int2[], $3::text[]) AS gone (user_id, source, origin)
+        WHERE row.user_id = gone.user_id AND row.source = gone.source AND row.origin = gone.origin
+        """
+
+    /// $1 users, $2 sources, $3 deletion watermarks, $4 disconnects.
+    static let upsertAccountSources = """
+        INSERT INTO account_sources (user_id, source, deleted_version, disconnected_at)
+        SELECT unnest($1::uuid[]), unnest($2::int2[]), unnest($3::int8[]), unnest($4::int8[])
+        ON CONFLICT (user_id, source) DO UPDATE
+        SET deleted_version = excluded.deleted_version, disconnected_at = excluded.disconnected_at
         """
 
     /// $1 users, $2 deletion watermarks, $3 preferences.

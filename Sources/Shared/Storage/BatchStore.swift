@@ -1,12 +1,15 @@
 internal import Domain
 public import Postgres
 
-/// A batch's transaction on one connection: everything it reads in one round trip, everything it writes and the
-/// COMMIT in another. Owned by one thread.
+/// A batch's transaction on one connection: what it locks and the windows in one round trip, the days that the windows
+/// leave open (if any) in a second, everything it writes and the COMMIT in the last. Owned by one thread.
 public final class BatchStore {
     /// For the session of a batch's connection, beside the time-outs: one generic plan, and no other on offer than by
-    /// the indexes, so that a plan made while the tables were small is not kept when they are large.
+    /// the indexes, so that a plan made while the tables were small is not kept when they are large. The isolation is
+    /// set whatever a role's or a database's default may be: with one snapshot a transaction, what is read behind a
+    /// lock would be older than the lock.
     public static let sessionSettings: [(String, String)] = [
+        ("default_transaction_isolation", "read committed"),
         ("plan_cache_mode", "force_generic_plan"), ("jit", "off"), ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"), ("enable_mergejoin", "off"), ("enable_bitmapscan", "off"),
     ]
@@ -19,9 +22,9 @@ public final class BatchStore {
     }
 
     private struct Statements {
-        let fence, createAccounts, lockAccounts, control, accountSources, readDays: PostgresPrepared
+        let fence, createAccounts, lockAccounts, control, accountSources, connections, readDays: PostgresPrepared
         let upsertSourceDays, upsertCanonicalDays, deleteSourceDays, deleteCanonicalDays: PostgresPrepared
-        let upsertConnections, updateAccounts: PostgresPrepared
+        let upsertConnections, deleteConnections, updateAccounts, upsertAccountSources: PostgresPrepared
     }
 
     private let connection: PostgresConnection
@@ -39,6 +42,11 @@ public final class BatchStore {
         try connection.reconnect()
     }
 
+    /// Lets go of the connection; `reconnect` makes another.
+    public func disconnect() {
+        connection.close()
+    }
+
     public var isBroken: Bool { connection.isBroken }
 
     private func prepared() throws(PostgresError) -> Statements {
@@ -49,13 +57,19 @@ public final class BatchStore {
             lockAccounts: try connection.prepare("lock_accounts", BatchStatements.lockAccounts),
             control: try connection.prepare("control", BatchStatements.control),
             accountSources: try connection.prepare("account_sources", BatchStatements.accountSources),
+            connections: try connection.prepare("connections", BatchStatements.connections),
             readDays: try connection.prepare("read_days", BatchStatements.readDays),
             upsertSourceDays: try connection.prepare("upsert_source_days", BatchStatements.upsertSourceDays),
             upsertCanonicalDays: try connection.prepare("upsert_canonical_days", BatchStatements.upsertCanonicalDays),
             deleteSourceDays: try connection.prepare("delete_source_days", BatchStatements.deleteSourceDays),
             deleteCanonicalDays: try connection.prepare("delete_canonical_days", BatchStatements.deleteCanonicalDays),
             upsertConnections: try connection.prepare("upsert_connections", BatchStatements.upsertConnections),
-            updateAccounts: try connection.prepare("update_accounts", BatchStatements.updateAccounts)
+            deleteConnections: try connection.prepare("delete_connections", BatchStatements.deleteConnections),
+            updateAccounts: try connection.prepare("update_accounts", BatchStatements.updateAccounts),
+            upsertAccountSources: try connection.prepare(
+                "upsert_account_sources",
+                BatchStatements.upsertAccountSources
+            )
         )
         self.statements = statements
         return statements
@@ -63,42 +77,40 @@ public final class BatchStore {
 
     // MARK: Reading
 
-    /// Begins the transaction, moves the partition's position, locks the accounts in the order of their keys and
-    /// reads what the batch needs, all in one round trip. Each statement sees what was committed when it began, so
-    /// what follows the lock is as new as the lock.
+    /// Begins the transaction, moves the partition's position, locks the accounts in the order of their keys and reads
+    /// what hangs on them, all in one round trip. Each statement sees what was committed when it began, so what
+    /// follows the lock is as new as the lock.
     ///
     /// - Parameters:
     ///   - fence: nil for a writer that reads no topic.
     ///   - users: sorted, without repetitions.
-    ///   - ranges: the days to read; they need no order.
     /// - Returns: what was read under the locks.
     /// - Throws: `PostgresError`, or `StorageError` for rows that cannot be. The transaction is open or failed then:
     ///   call `rollback`.
-    public func begin(_ fence: Fence?, users: [TouchedUser], ranges: [DayRange]) throws -> BatchSnapshot {
+    public func begin(_ fence: Fence?, users: [TouchedUser]) throws -> BatchSnapshot {
         let statements = try prepared()
-        arrays.load(users: users, ranges: ranges)
+        arrays.load(users: users)
         let results = try connection.pipeline { pipeline in
             pipeline.begin()
             if let fence {
                 load(fence)
                 pipeline.execute(statements.fence, parameters)
             }
+            if !users.isEmpty {
+                parameters.reset()
+                parameters.append(arrays.users)
+                parameters.append(arrays.buckets)
+                pipeline.execute(statements.createAccounts, parameters)
+                parameters.reset()
+                parameters.append(arrays.users)
+                pipeline.execute(statements.lockAccounts, parameters)
+            }
+            // Behind the locks: whoever raises the rule version walks the users under them, and a batch that had read
+            // the old version before it got a lock would write by it behind the walker's back.
             pipeline.execute(statements.control)
             guard !users.isEmpty else { return }
-            parameters.reset()
-            parameters.append(arrays.users)
-            parameters.append(arrays.buckets)
-            pipeline.execute(statements.createAccounts, parameters)
-            parameters.reset()
-            parameters.append(arrays.users)
-            pipeline.execute(statements.lockAccounts, parameters)
             pipeline.execute(statements.accountSources, parameters)
-            guard !ranges.isEmpty else { return }
-            parameters.reset()
-            parameters.append(arrays.rangeUsers)
-            parameters.append(arrays.firstDays)
-            parameters.append(arrays.lastDays)
-            pipeline.execute(statements.readDays, parameters)
+            pipeline.execute(statements.connections, parameters)
         }
         var next = 1
         var isFenceHeld = true
@@ -106,23 +118,37 @@ public final class BatchStore {
             isFenceHeld = results[next].affectedRows == 1
             next += 1
         }
+        let accounts = results[users.isEmpty ? next : next + 1]
+        if !users.isEmpty { next += 2 }
         let control = results[next]
         guard control.rowCount == 1 else { throw StorageError.incompleteSnapshot }
         var snapshot = BatchSnapshot(
             isFenceHeld: isFenceHeld,
             ruleVersion: try control.int4(0, 0),
             windowFormat: try control.int2(0, 1),
-            retentionFloor: CalendarDay(daysSinceEpoch: try control.date(0, 2)),
-            accounts: [:],
-            deletedSources: [:],
-            days: [:]
+            retentionFloor: CalendarDay(daysSinceEpoch: try control.date(0, 2))
         )
         guard !users.isEmpty, isFenceHeld else { return snapshot }
-        try read(accounts: results[next + 2], into: &snapshot)
+        try read(accounts: accounts, into: &snapshot)
         guard snapshot.accounts.count == users.count else { throw StorageError.incompleteSnapshot }
-        try read(sources: results[next + 3], into: &snapshot)
-        if !ranges.isEmpty { try read(days: results[next + 4], into: &snapshot) }
+        try read(sources: results[next + 1], into: &snapshot)
+        try read(connections: results[next + 2], into: &snapshot)
         return snapshot
+    }
+
+    /// Reads every source row in the ranges, in one round trip, inside the transaction.
+    public func readDays(_ ranges: [DayRange]) throws -> StoredDays {
+        guard !ranges.isEmpty else { return [:] }
+        arrays.load(ranges: ranges, into: &parameters)
+        let result = try connection.execute(try prepared().readDays, parameters)
+        var days: StoredDays = [:]
+        days.reserveCapacity(result.rowCount)
+        for row in 0..<result.rowCount {
+            let key = try DayRowReader.key(result, row)
+            let new = try DayRowReader.sourceRow(result, row)
+            days[UserDay(user: key.user, day: key.day), default: []].insert(sorted: new)
+        }
+        return days
     }
 
     private func load(_ fence: Fence) {
@@ -161,16 +187,29 @@ public final class BatchStore {
                 throw StorageError.unknownSource
             }
             let key = UserSource(user: UserID(high: user.high, low: user.low), source: source)
-            snapshot.deletedSources[key] = Version(rawValue: try result.int8(row, 2))
+            snapshot.accountSources[key] = AccountSource(
+                deleted: Version(rawValue: try result.int8(row, 2)),
+                disconnectedAt: try result.int8(row, 3)
+            )
         }
     }
 
-    private func read(days result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
-        snapshot.days.reserveCapacity(result.rowCount)
+    private func read(connections result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+        snapshot.connections.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {
-            let key = try DayRowReader.key(result, row)
-            let new = try DayRowReader.sourceRow(result, row)
-            snapshot.days[UserDay(user: key.user, day: key.day), default: []].insert(sorted: new)
+            let user = try result.uuid(row, 0)
+            guard let source = Source(rawValue: UInt8(clamping: try result.int2(row, 1))) else {
+                throw StorageError.unknownSource
+            }
+            let key = ConnectionKey(
+                user: UserID(high: user.high, low: user.low),
+                provenance: Provenance(source: source, origin: try result.text(row, 2))
+            )
+            snapshot.connections[key] = StoredConnection(
+                lastPushAt: try result.int8(row, 3),
+                lastDataAt: try result.int8(row, 4),
+                window: try result.isNull(row, 5) ? [] : try result.bytea(row, 5)
+            )
         }
     }
 
@@ -199,6 +238,14 @@ public final class BatchStore {
             if !writes.canonicalDays.isEmpty {
                 arrays.load(canonical: writes.canonicalDays, rules: writes.ruleVersion, into: &parameters)
                 pipeline.execute(statements.upsertCanonicalDays, parameters)
+            }
+            if !writes.accountSources.isEmpty {
+                arrays.load(accountSources: writes.accountSources, into: &parameters)
+                pipeline.execute(statements.upsertAccountSources, parameters)
+            }
+            if !writes.removedConnections.isEmpty {
+                arrays.load(removed: writes.removedConnections, into: &parameters)
+                pipeline.execute(statements.deleteConnections, parameters)
             }
             if !writes.connections.isEmpty {
                 arrays.load(connections: writes.connections, into: &parameters)

@@ -96,37 +96,76 @@ public struct Account: Hashable, Sendable {
     }
 }
 
-/// What a batch reads under the locks of its accounts.
+/// A source of a user as its registers stand; both only grow.
+public struct AccountSource: Hashable, Sendable {
+    /// Watermark of the newest deletion of the source's data; version 0 for none.
+    public var deleted: Version
+    /// The newest disconnect, in microseconds since 1970; 0 for none.
+    public var disconnectedAt: Int64
+
+    public init(deleted: Version = Version(rawValue: 0), disconnectedAt: Int64 = 0) {
+        self.deleted = deleted
+        self.disconnectedAt = disconnectedAt
+    }
+}
+
+public struct ConnectionKey: Hashable, Comparable, Sendable {
+    public let user: UserID
+    public let provenance: Provenance
+
+    public init(user: UserID, provenance: Provenance) {
+        self.user = user
+        self.provenance = provenance
+    }
+
+    public static func < (left: ConnectionKey, right: ConnectionKey) -> Bool {
+        left.user == right.user ? left.provenance < right.provenance : left.user < right.user
+    }
+}
+
+/// A connection's row. Times are microseconds since 1970.
+public struct StoredConnection: Hashable, Sendable {
+    public let lastPushAt: Int64
+    public let lastDataAt: Int64
+    /// As `Window.encoded` writes it; empty where there is none.
+    public let window: [UInt8]
+
+    public init(lastPushAt: Int64, lastDataAt: Int64, window: [UInt8]) {
+        self.lastPushAt = lastPushAt
+        self.lastDataAt = lastDataAt
+        self.window = window
+    }
+}
+
+/// What a batch reads under the locks of its accounts, before it knows which days it needs.
 public struct BatchSnapshot {
     /// False: the partition's row was not as expected; nothing may be written.
     public var isFenceHeld: Bool
     public var ruleVersion: Int32
     public var windowFormat: Int16
     public var retentionFloor: CalendarDay
-    public var accounts: [UserID: Account]
-    /// Watermarks of deletions of one source's data.
-    public var deletedSources: [UserSource: Version]
-    /// Every source row in the ranges asked for, by day, each day's rows sorted by provenance.
-    public var days: [UserDay: [SourceRow]]
+    public var accounts: [UserID: Account] = [:]
+    public var accountSources: [UserSource: AccountSource] = [:]
+    /// Every connection of the touched users.
+    public var connections: [ConnectionKey: StoredConnection] = [:]
 
-    public init(
-        isFenceHeld: Bool,
-        ruleVersion: Int32,
-        windowFormat: Int16,
-        retentionFloor: CalendarDay,
-        accounts: [UserID: Account],
-        deletedSources: [UserSource: Version],
-        days: [UserDay: [SourceRow]]
-    ) {
+    public init(isFenceHeld: Bool, ruleVersion: Int32, windowFormat: Int16, retentionFloor: CalendarDay) {
         self.isFenceHeld = isFenceHeld
         self.ruleVersion = ruleVersion
         self.windowFormat = windowFormat
         self.retentionFloor = retentionFloor
-        self.accounts = accounts
-        self.deletedSources = deletedSources
-        self.days = days
+    }
+
+    /// What is older is gone and stays away (D7): the larger of the account's and the source's watermark.
+    public func watermark(_ user: UserID, _ source: Source) -> Version {
+        let account = accounts[user]?.deleted ?? Version(rawValue: 0)
+        guard !accountSources.isEmpty else { return account }
+        return max(account, accountSources[UserSource(user: user, source: source)]?.deleted ?? account)
     }
 }
+
+/// Source rows by day, each day's sorted by provenance.
+public typealias StoredDays = [UserDay: [SourceRow]]
 
 /// What a batch writes; every list sorted by its table's key and without repetitions.
 public struct BatchWrites {
@@ -151,18 +190,12 @@ public struct BatchWrites {
     }
 
     public struct ConnectionWrite {
-        public let user: UserID
-        public let provenance: Provenance
-        /// In microseconds since 1970.
-        public var lastPushAt: Int64
-        /// 0 where no value changed.
-        public var lastDataAt: Int64
+        public let key: ConnectionKey
+        public let state: StoredConnection
 
-        public init(user: UserID, provenance: Provenance, lastPushAt: Int64, lastDataAt: Int64) {
-            self.user = user
-            self.provenance = provenance
-            self.lastPushAt = lastPushAt
-            self.lastDataAt = lastDataAt
+        public init(key: ConnectionKey, state: StoredConnection) {
+            self.key = key
+            self.state = state
         }
     }
 
@@ -182,7 +215,10 @@ public struct BatchWrites {
     public var canonicalDays: [CanonicalWrite] = []
     public var removedCanonicalDays: [UserDay] = []
     public var connections: [ConnectionWrite] = []
+    /// Connections that a deletion removed.
+    public var removedConnections: [ConnectionKey] = []
     public var accounts: [AccountWrite] = []
+    public var accountSources: [(key: UserSource, state: AccountSource)] = []
     /// The version of the rules with which the canonical days were made.
     public var ruleVersion: Int32 = MetricLedger.ruleVersion
 

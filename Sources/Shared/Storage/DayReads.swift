@@ -30,26 +30,47 @@ public struct DayReads {
         return Account(deleted: Version(rawValue: try result.int8(0, 0)), preferences: preferences)
     }
 
-    /// Each day's rows sorted by provenance; the days in order.
+    /// Each day's rows sorted by provenance, with their effective versions; the days in order.
     public func sourceRows(
         of user: UserID,
         _ days: ClosedRange<CalendarDay>
     ) throws -> [(day: CalendarDay, rows: [SourceRow])] {
+        // One statement, so that row and window are of one moment.
         let result = try connection.executeUnprepared(
             """
-            SELECT \(DayRowReader.sourceColumns) FROM source_days
-            WHERE user_id = $1::uuid AND day BETWEEN $2::date AND $3::date ORDER BY day
+            \(Self.effectiveRows) WHERE row.user_id = $1::uuid AND row.day BETWEEN $2::date AND $3::date ORDER BY row.day
             """,
             Self.parameters(user, days)
         )
         var list: [(day: CalendarDay, rows: [SourceRow])] = []
         for row in 0..<result.rowCount {
             let day = try DayRowReader.key(result, row).day
-            let new = try DayRowReader.sourceRow(result, row)
+            let new = try Self.effectiveRow(result, row, day)
             if list.last?.day != day { list.append((day, [])) }
             list[list.count - 1].rows.insert(sorted: new)
         }
         return list
+    }
+
+    /// Source rows with the window of their connection, behind the columns that `DayRowReader` reads.
+    private static let effectiveRows = """
+        SELECT \(DayRowReader.sourceColumns.split(separator: ", ").map { "row.\($0)" }.joined(separator: ", ")),
+            connections.recent_window
+        FROM source_days AS row LEFT JOIN connections
+            ON connections.user_id = row.user_id AND connections.source = row.source
+            AND connections.origin = row.origin
+        """
+
+    private static let windowColumn = 7 + Metric.count
+
+    /// The row as it is meant: with its window's version folded in.
+    private static func effectiveRow(_ result: PostgresResult, _ row: Int, _ day: CalendarDay) throws -> SourceRow {
+        var stored = try DayRowReader.sourceRow(result, row)
+        if try result.isNull(row, windowColumn) { return stored }
+        let window = try result.withBytea(row, windowColumn) { Window(encoded: $0) }
+        guard let window else { throw StorageError.unreadableWindow }
+        stored.state.fold(window[day])
+        return stored
     }
 
     public func canonicalDays(of user: UserID, _ days: ClosedRange<CalendarDay>) throws -> [StoredCanonicalDay] {
@@ -92,9 +113,9 @@ public struct DayReads {
         try connection.simpleQuery("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0")
         defer { _ = try? connection.simpleQuery("ROLLBACK") }
         var hashes = (sources: TableHash(), canonical: TableHash())
-        try inPortions("SELECT \(DayRowReader.sourceColumns) FROM source_days") { result, row in
+        try inPortions(Self.effectiveRows) { result, row in
             let key = try DayRowReader.key(result, row)
-            hashes.sources.add(user: key.user, day: key.day, row: try DayRowReader.sourceRow(result, row))
+            hashes.sources.add(user: key.user, day: key.day, row: try Self.effectiveRow(result, row, key.day))
         }
         try inPortions("SELECT \(DayRowReader.canonicalColumns) FROM canonical_days") { result, row in
             let key = try DayRowReader.key(result, row)

@@ -71,7 +71,7 @@ enum DayRowReader {
 /// What stands in the database cannot be what a Daybook wrote.
 public enum StorageError: Error, CustomStringConvertible {
     case unknownSource, impossibleValue, unreadableVersions, unreadableWinners, unreadablePreferences
-    case incompleteSnapshot
+    case unreadableWindow, incompleteSnapshot
 
     public var description: String {
         let what =
@@ -81,6 +81,8 @@ public enum StorageError: Error, CustomStringConvertible {
             case .unreadableVersions: "a row's versions are not in a format that this build knows"
             case .unreadableWinners: "a canonical row's winners do not match its values"
             case .unreadablePreferences: "an account's preferences are not in a format that this build knows"
+            case .unreadableWindow:
+                "a connection's window is not in a format that this build knows: deploy a newer build"
             case .incompleteSnapshot: "the database did not return a row that was locked a moment before"
             }
         return what

@@ -77,7 +77,7 @@ public struct Migrator {
         }
         let missing = try pending()
         for migration in missing { try apply(migration) }
-        try ensureMonths(around: today)
+        try MonthPartitions(connection).ensureAhead(of: today)
         return missing
     }
 
@@ -128,17 +128,6 @@ public struct Migrator {
         } catch {
             _ = try? connection.simpleQuery("ROLLBACK")
             throw error
-        }
-    }
-
-    /// From the live lane's oldest day to the end of next month, so that no batch waits for a partition.
-    private func ensureMonths(around today: CalendarDay) throws {
-        let months = MonthPartitions(connection)
-        var month = today.advanced(by: -35).firstOfMonth
-        let last = today.firstOfMonth.advanced(by: 32).firstOfMonth
-        while month <= last {
-            try months.ensure(containing: month)
-            month = month.advanced(by: 32).firstOfMonth
         }
     }
 }

@@ -17,4 +17,14 @@ public struct MonthPartitions {
         parameters.append(date: day.daysSinceEpoch)
         return try connection.executeUnprepared("SELECT ensure_month($1::date)", parameters).bool(0, 0)
     }
+
+    /// From the live lane's oldest day to the end of next month, so that no batch waits for a partition.
+    public func ensureAhead(of today: CalendarDay) throws(PostgresError) {
+        var month = today.advanced(by: -35).firstOfMonth
+        let last = today.firstOfMonth.advanced(by: 32).firstOfMonth
+        while month <= last {
+            try ensure(containing: month)
+            month = month.advanced(by: 32).firstOfMonth
+        }
+    }
 }

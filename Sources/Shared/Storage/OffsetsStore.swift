@@ -63,22 +63,24 @@ public struct OffsetsStore {
     private static let columns =
         "cluster_id, owner, epoch, next_offset, last_record, applied_through, brake_recent, braked_at"
 
-    /// Takes the partition: owner = me, epoch + 1. A partition that nobody has read starts at offset 0 with
-    /// `isNew`. Waits at most the session's `lock_timeout` for a batch of the former owner.
+    /// Takes the partition: owner = me, epoch + 1. A partition that nobody has read starts at `start`, the log's
+    /// beginning, with `isNew`. Waits at most the session's `lock_timeout` for a batch of the former owner.
     public func claim(
         _ name: PartitionName,
         owner: UUID128,
-        clusterID: String
+        clusterID: String,
+        startingAt start: Int64 = 0
     ) throws(PostgresError) -> (state: PartitionState, isNew: Bool) {
         var parameters = PostgresParameters()
         parameters.append(text: name.topic)
         parameters.append(int4: name.partition)
         parameters.append(text: clusterID)
         parameters.append(uuidHigh: owner.high, low: owner.low)
+        parameters.append(int8: start)
         let result = try connection.executeUnprepared(
             """
             INSERT INTO consumer_offsets (topic, partition, cluster_id, owner, epoch, next_offset)
-            VALUES ($1::text, $2::int4, $3::text, $4::uuid, 1, 0)
+            VALUES ($1::text, $2::int4, $3::text, $4::uuid, 1, $5::int8)
             ON CONFLICT (topic, partition) DO UPDATE
             SET owner = excluded.owner, epoch = consumer_offsets.epoch + 1
             RETURNING \(Self.columns), xmax = 0

@@ -10,7 +10,8 @@ public final class RecordPublisher {
 
     public init(bootstrapServers: String, topics: [Topic] = [.daysLive, .daysHistory]) throws {
         producer = try KafkaProducer(
-            properties: [("bootstrap.servers", bootstrapServers)],
+            // Poison may be larger than what ingest writes.
+            properties: [("bootstrap.servers", bootstrapServers), ("message.max.bytes", "4000000")],
             topics: topics.map { $0.name(prefix: "") },
             log: { _ in }
         )

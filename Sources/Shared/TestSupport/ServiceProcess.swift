@@ -1,6 +1,7 @@
 import DevelopmentStack
 import Foundation
 import Glibc
+import Synchronization
 
 /// One of the built programs, running. Its output goes to a file, which a failing test can show. It does not outlive
 /// the tests. Use from one thread.
@@ -18,6 +19,7 @@ public final class ServiceProcess {
         name = program
         let folder = FileManager.default.temporaryDirectory.path
         outputPath = "\(folder)/daybook-\(program)-\(getpid())-\(UUID().uuidString.prefix(8)).log"
+        OutputFiles.add(outputPath)
         var whole = environment
         for key in ["PATH", "HOME"] { whole[key] = ProcessInfo.processInfo.environment[key] }
         child = try ChildProcess.start(
@@ -32,7 +34,7 @@ public final class ServiceProcess {
 
     deinit {
         child.kill()
-        try? FileManager.default.removeItem(atPath: outputPath)
+        OutputFiles.remove(outputPath)
     }
 
     /// Where `swift build` put the programs: beside the test bundle.
@@ -90,6 +92,26 @@ public final class ServiceProcess {
             throw Eventually.TimedOut(what: "\(name) ended without '\(message)':\n\(output.suffix(2000))")
         }
         return found
+    }
+}
+
+/// The output files that are there; what is left when the tests end goes then.
+private enum OutputFiles {
+    private static let paths = Mutex<Set<String>>([])
+    private static let atTheEnd = atexit { OutputFiles.removeAll() }
+
+    static func add(_ path: String) {
+        _ = atTheEnd
+        _ = paths.withLock { $0.insert(path) }
+    }
+
+    static func remove(_ path: String) {
+        unlink(path)
+        _ = paths.withLock { $0.remove(path) }
+    }
+
+    static func removeAll() {
+        for path in paths.withLock({ $0 }) { unlink(path) }
     }
 }
 

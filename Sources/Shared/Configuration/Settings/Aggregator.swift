@@ -45,7 +45,7 @@ extension Settings {
         public static let batchWait = Setting(
             "DAYBOOK_BATCH_WAIT_MS",
             .integer(0...10_000, "ms"),
-            .defaults(to: "20"),
+            .defaults(to: "5"),
             for: [.aggregator],
             "How long a batch that is not full waits for more records."
         )

@@ -12,6 +12,8 @@ public final class KafkaConsumer {
     private let queue: OpaquePointer
     private var topicNames = TopicNames()
     private var isClosed = false
+    /// The library keeps a pause beyond the assignment it was made in; `assign` and `unassign` end it.
+    private var paused: Set<TopicPartition> = []
 
     /// Joins the group.
     ///
@@ -65,9 +67,10 @@ public final class KafkaConsumer {
         return .nothing
     }
 
-    /// Starts reading these partitions, and only these. Call it once after each `.assigned`, with nothing if none is
-    /// to be read now.
+    /// Starts reading these partitions, and only these, none of them paused. Call it once after each `.assigned`, with
+    /// nothing if none is to be read now.
     public func assign(_ partitions: [(TopicPartition, KafkaStart)]) throws(KafkaError) {
+        endPauses()
         let list = PartitionList(capacity: partitions.count)
         for (partition, start) in partitions { list.add(partition, offset: start.rawOffset) }
         try KafkaError.check(rd_kafka_assign(client.pointer, list.pointer), "assign")
@@ -75,11 +78,13 @@ public final class KafkaConsumer {
 
     /// Gives all partitions back. Call it once after each `.revoked`.
     public func unassign() throws(KafkaError) {
+        endPauses()
         try KafkaError.check(rd_kafka_assign(client.pointer, nil), "unassign")
     }
 
     /// Fetches no more of these partitions; records that wait in the client are dropped and fetched again on `resume`.
     public func pause(_ partitions: [TopicPartition]) throws(KafkaError) {
+        paused.formUnion(partitions)
         let list = PartitionList(partitions)
         try KafkaError.check(rd_kafka_pause_partitions(client.pointer, list.pointer), "pause")
         if let error = list.firstError() { throw error }
@@ -87,6 +92,7 @@ public final class KafkaConsumer {
 
     /// Goes on behind the last record that `poll` returned.
     public func resume(_ partitions: [TopicPartition]) throws(KafkaError) {
+        paused.subtract(partitions)
         let list = PartitionList(partitions)
         try KafkaError.check(rd_kafka_resume_partitions(client.pointer, list.pointer), "resume")
         if let error = list.firstError() { throw error }
@@ -143,6 +149,15 @@ public final class KafkaConsumer {
             if rd_kafka_event_type(event) == RD_KAFKA_EVENT_REBALANCE { rd_kafka_assign(client.pointer, nil) }
             rd_kafka_event_destroy(event)
         }
+    }
+
+    /// Before an assignment, not after: a resumed partition goes on where it was, not where it is told.
+    private func endPauses() {
+        if paused.isEmpty { return }
+        let list = PartitionList(Array(paused))
+        // One that is gone by now is not paused either.
+        rd_kafka_resume_partitions(client.pointer, list.pointer)
+        paused = []
     }
 
     /// - Returns: what the caller has to know; `nil` when the event was dealt with here.

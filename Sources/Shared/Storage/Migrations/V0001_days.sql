@@ -117,7 +117,7 @@ CREATE TABLE consumer_offsets (
     cluster_id text NOT NULL,
     owner uuid NOT NULL,
     epoch bigint NOT NULL,
-    next_offset bigint NOT NULL,
+    next_offset bigint NOT NULL CHECK (next_offset >= 0),
     -- Digest of whatever record was at next_offset - 1; null proves nothing.
     last_record bigint,
     -- The newest received-at applied, in microseconds since 1970; heartbeats move it too.
@@ -143,8 +143,9 @@ INSERT INTO control (rule_version, window_format, retention_floor)
 VALUES (1, 1, date_trunc('month', now() - interval '400 days')::date);
 
 -- Makes the month's partitions of both tables if they are missing; never below the retention floor. Returns whether
--- they exist now.
-CREATE FUNCTION ensure_month(first_day date) RETURNS boolean LANGUAGE plpgsql AS $$
+-- they exist now. It runs with its owner's rights, so that a worker need not own the tables.
+CREATE FUNCTION ensure_month(first_day date) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     month date := date_trunc('month', first_day)::date;
     suffix text := to_char(month, '"y"YYYY"m"MM');
@@ -169,8 +170,8 @@ BEGIN
 END
 $$;
 
--- For people who read: values as rows, with whose each is.
-CREATE VIEW canonical_values AS
+-- For people who read: values as rows, with whose each is. The reader's own rights count, row security among them.
+CREATE VIEW canonical_values WITH (security_invoker = true) AS
 SELECT day.user_id, day.day, value.metric, value.value,
     sources.name AS source, COALESCE(day.winner_origins[value.place], '') AS origin, day.final
 FROM canonical_days AS day

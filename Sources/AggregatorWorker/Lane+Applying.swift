@@ -1,0 +1,94 @@
+internal import Kafka
+internal import Observability
+internal import Postgres
+internal import ServiceRuntime
+internal import Storage
+
+/// A batch after another, and what each of its ends means for the partition.
+extension Lane {
+    func applyWaiting(_ stop: StopFlag) {
+        for name in partitions.keys.sorted() {
+            guard !stop.isRaised, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else { return }
+            guard let partition = partitions[name], partition.isReading, !partition.waiting.isEmpty,
+                partition.retryAt <= time.monotonicNanoseconds()
+            else { continue }
+            conclude(processor.process(partition), of: name)
+        }
+    }
+
+    func conclude(_ outcome: BatchProcessor.Outcome, of name: TopicPartition) {
+        guard var partition = partitions[name] else { return }
+        switch outcome {
+        case .finished(let count, let next, let lastRecord, let brake, let braked):
+            partition.position = next
+            partition.lastRecord = lastRecord
+            partition.brake = brake
+            partition.finish(count)
+            databaseFailures = 0
+            if braked { stand(&partition, .braked, "too many dead letters: the brake is on") }
+            attempt("commit") { () throws(KafkaError) in try consumer.commit([(name, offset: next)]) }
+        case .again(let why):
+            metrics.retry(why.description)
+            partition.failures += 1
+            let delay = Self.batchBackoff.delay(attempt: partition.failures, using: &generator)
+            partition.retryAt = time.monotonicNanoseconds() + delay.clampedNanoseconds
+        case .databaseAway:
+            metrics.retry("database")
+            // Whatever answers there is not of use: a server that was demoted keeps its sessions.
+            store.disconnect()
+            noteDatabaseAway()
+        case .monthsAway:
+            metrics.retry("database")
+            noteDatabaseAway()
+        case .fenceLost:
+            metrics.retry("fence")
+            recover(&partition)
+        case .stop(let reason):
+            log.error("a partition stops: trying again cannot mend this", [.error: .text(reason)])
+            stand(&partition, .stopped, "the partition stands still until the worker is restarted")
+        }
+        partitions[name] = partition
+    }
+
+    func stand(_ partition: inout LanePartition, _ standing: LanePartition.Standing, _ why: StaticString) {
+        partition.standing = standing
+        partition.dropWaiting()
+        log.error(
+            why,
+            [
+                .topic: .text(partition.name.topic), .partition: .integer(partition.name.partition),
+                .nextOffset: .integer(partition.position),
+            ]
+        )
+    }
+
+    /// The row is not as this lane left it. Still mine: an operator moved it, or a COMMIT arrived whose answer was
+    /// lost; go on from where it says. Somebody else's: drop the batch and wait for the rebalance.
+    func recover(_ partition: inout LanePartition) {
+        partition.dropWaiting()
+        do throws(PostgresError) {
+            let state = try offsets.look(partition.stored)
+            guard let state, state.owner == owner else {
+                let delay = settings.sessionTimeoutMilliseconds
+                partition.retryAt = time.monotonicNanoseconds() + Int64(delay) * 1_000_000
+                log.warning(
+                    "the partition was claimed by another worker; waiting for the rebalance",
+                    [.partition: .integer(partition.name.partition), .delayMilliseconds: .integer(delay)]
+                )
+                claimAgainAt = max(claimAgainAt ?? 0, partition.retryAt)
+                partition.standing = .unclaimed
+                return
+            }
+            log.info(
+                "the position was moved; going on from there",
+                [.partition: .integer(partition.name.partition), .nextOffset: .integer(state.nextOffset)]
+            )
+            partition.standing = .unclaimed
+            needsAssign = true
+        } catch {
+            noteDatabaseAway()
+            partition.standing = .unclaimed
+            needsAssign = true
+        }
+    }
+}

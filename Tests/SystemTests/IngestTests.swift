@@ -1,0 +1,243 @@
+import DevelopmentStack
+import Domain
+import Foundation
+import Kafka
+import MessageContract
+import TestSupport
+import Testing
+
+/// The built ingest service, on the development broker and, where there is one, on a real Kafka.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct `The ingest service` {
+    private let today = IngestUnderTest.today
+
+    @Test(arguments: KafkaUnderTest.all)
+    func `a 202 means that the topics hold one record a lane, as the contract says`(kafka: KafkaUnderTest) throws {
+        let ingest = try IngestUnderTest(on: kafka)
+        let old = today.advanced(by: -60)
+        let body = """
+            {"source":"apple_health","observed_at":"2020-01-01T00:00:00Z","time_zone":"Europe/Athens","days":[\
+            {"date":"\(today)","steps":11842,"active_energy_kcal":612.04},\
+            {"date":"\(old)","steps":7050},{"date":"\(old.advanced(by: -1))","steps":0}]}
+            """
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        let answer = try ingest.connect().request(
+            "POST",
+            "/v1/days",
+            token: IngestUnderTest.token(),
+            headers: ["traceparent: \(trace)"],
+            body: Array(body.utf8)
+        )
+        #expect(answer.status == 202, "\(answer.body)")
+        #expect(answer.header("Content-Type")?.hasPrefix("application/json") == true)
+        let said = AnswerBody(answer.body)
+        #expect(said.accepted == 2 && said.errors.isEmpty)
+        #expect(said.skipped.map { $0["code"] as? String } == ["zero"])
+        #expect(said.skipped.first?["field"] as? String == "steps" && said.skipped.first?["index"] as? Int == 2)
+
+        let live = try ingest.records(.live)
+        let history = try ingest.records(.history)
+        #expect(live.count == 1 && history.count == 1)
+        for (record, lane) in zip(live + history, [Lane.live, .history]) {
+            #expect(record.key == IngestUnderTest.user.description)
+            #expect(Int(record.partition) == Partitioner.partition(of: IngestUnderTest.user, partitions: 2))
+            #expect(record.headers["schema"] == "days/1" && record.headers["event-id"] == said.eventID)
+            #expect(record.headers["route"] == "/v1/days" && record.headers["traceparent"] == trace)
+            let received = try #require(record.headers["received-at"])
+            #expect(Instant(rfc3339: received) != nil && received.utf8.count == 27)
+            let topic = lane.topic.name(prefix: ingest.prefix)
+            #expect(said.positions.contains("\(topic)/\(record.partition)/\(record.offset)"))
+            let value = AnswerBody(record.value).object
+            #expect(value["source"] as? String == "apple_health" && value["time_zone"] as? String == "Europe/Athens")
+            #expect(value["observed_at"] as? String == "2020-01-01T00:00:00.000000Z")
+            #expect(value["local_date"] as? String == "2020-01-01")
+        }
+        let liveDays = AnswerBody(live[0].value).object["days"] as? [[String: Any]]
+        #expect(liveDays?.count == 1 && liveDays?.first?["active_energy_kcal"] as? Double == 612)
+        let oldDays = AnswerBody(history[0].value).object["days"] as? [[String: Any]]
+        #expect(oldDays?.map { $0["date"] as? String } == [old.description])
+        #expect(try ingest.process.stop() == 0)
+    }
+
+    @Test func `each kind of bad request gets its problem, and the connection stays usable`() throws {
+        let ingest = try IngestUnderTest(on: .mock(topics: []))
+        defer { ingest.kafka.stop() }
+        let token = try IngestUnderTest.token()
+        let good = Array(IngestUnderTest.body().utf8)
+        let connection = try ingest.connect()
+        func expect(
+            _ status: Int,
+            _ code: String,
+            _ method: String = "POST",
+            _ path: String = "/v1/days",
+            token: String?,
+            headers: [String] = [],
+            body: [UInt8]?
+        ) throws {
+            let answer = try connection.request(method, path, token: token, headers: headers, body: body)
+            let said = AnswerBody(answer.body)
+            #expect(answer.status == status && said.code == code, "\(method) \(path): \(answer.head) \(answer.body)")
+            #expect(answer.header("Content-Type") == "application/problem+json")
+            #expect(said.object["status"] as? Int == status && said.object["type"] is String)
+            #expect(said.object["title"] is String)
+            // On the same connection.
+            let next = try connection.request("POST", "/v1/days", token: IngestUnderTest.token(), body: good)
+            #expect(next.status == 202, "after \(status) \(code): \(next.body)")
+        }
+        try expect(400, "bad_json", token: token, body: Array("{\"source\"".utf8))
+        try expect(400, "bad_shape", token: token, body: Array("[]".utf8))
+        try expect(401, "missing", token: nil, body: good)
+        try expect(401, "malformed", token: "a.b", body: good)
+        try expect(401, "expired", token: try IngestUnderTest.token(validFor: 60, issuedAgo: 3600), body: good)
+        try expect(
+            401,
+            "bad_signature",
+            token: try IngestUnderTest.token(secret: "another secret, just as long as the right one"),
+            body: good
+        )
+        try expect(403, "forbidden", token: token, body: Array(IngestUnderTest.body(source: .oura).utf8))
+        try expect(404, "not_found", "POST", "/v2/days", token: token, body: good)
+        try expect(405, "method_not_allowed", "GET", token: token, body: nil)
+        try expect(415, "media_type", token: token, headers: ["Content-Type: text/plain"], body: good)
+        try expect(422, "invalid", token: token, body: Array(IngestUnderTest.body(steps: -5).utf8))
+        let strict = #"{"source":"manual","days":[{"date":"\#(today)","steps":1},{"date":"\#(today)","steps":1.5}]}"#
+        try expect(422, "invalid", "POST", "/v1/days?strict=true", token: token, body: Array(strict.utf8))
+        try expect(400, "bad_gzip", token: token, headers: ["Content-Encoding: gzip"], body: good)
+        let method = try connection.request("GET", "/v1/days", token: token)
+        #expect(method.header("Allow") == "POST")
+        let unknown = try connection.request("POST", "/v1/days", body: good)
+        #expect(unknown.header("WWW-Authenticate") == "Bearer")
+    }
+
+    @Test func `bodies that are not worth reading are refused, framing tricks end the connection`() throws {
+        let ingest = try IngestUnderTest(on: .mock(topics: []))
+        defer { ingest.kafka.stop() }
+        let token = try IngestUnderTest.token()
+        let good = Array(IngestUnderTest.body().utf8)
+        let missing = try ingest.connect().request("POST", "/v1/days", token: token)
+        #expect(missing.status == 411 && AnswerBody(missing.body).code == "length_required")
+        let long = [UInt8](repeating: 32, count: 1 << 20) + good
+        let large = try ingest.connect().request("POST", "/v1/days", token: token, body: long)
+        #expect(large.status == 413 && AnswerBody(large.body).code == "body_too_large")
+        let unpackable = try ingest.connect().request(
+            "POST",
+            "/v1/days",
+            token: token,
+            headers: ["Content-Encoding: br"],
+            body: good
+        )
+        #expect(unpackable.status == 415 && AnswerBody(unpackable.body).code == "content_encoding")
+        let twice = try ingest.connect()
+        let headers = ["Content-Length: \(good.count)"]
+        let tricked = try twice.request("POST", "/v1/days", token: token, headers: headers, body: good)
+        #expect(tricked.status == 400 && twice.waitUntilClosed())
+        let both = try ingest.connect()
+        let smuggled = try both.request(
+            "POST",
+            "/v1/days",
+            token: token,
+            headers: ["Transfer-Encoding: chunked", "Content-Length: 5"],
+            body: Array("0\r\n\r\n".utf8)
+        )
+        #expect(smuggled.status == 400 && both.waitUntilClosed())
+        #expect(try ingest.records(.live).isEmpty)
+        // Chunked alone is fine.
+        let chunk = Array(String(good.count, radix: 16).utf8) + [13, 10] + good + Array("\r\n0\r\n\r\n".utf8)
+        let chunked = try ingest.connect().request(
+            "POST",
+            "/v1/days",
+            token: token,
+            headers: ["Transfer-Encoding: chunked"],
+            body: chunk
+        )
+        #expect(chunked.status == 202, "\(chunked.body)")
+    }
+
+    @Test func `a gzip body is read, and pipelined requests are answered in their order`() throws {
+        let ingest = try IngestUnderTest(on: .mock(topics: []))
+        defer { ingest.kafka.stop() }
+        let token = try IngestUnderTest.token()
+        let packed = storedGzip(Array(IngestUnderTest.body(steps: 7777).utf8))
+        let connection = try ingest.connect()
+        let headers = ["Content-Encoding: gzip"]
+        let answer = try connection.request("POST", "/v1/days", token: token, headers: headers, body: packed)
+        #expect(answer.status == 202, "\(answer.body)")
+        #expect(try ingest.records(.live).contains { $0.value.contains("7777") })
+        let plain = HTTPConnection.bytes("POST", "/v1/days", token: token, body: Array(IngestUnderTest.body().utf8))
+        connection.send(plain + HTTPConnection.bytes("GET", "/v1/days") + plain)
+        #expect(
+            try [connection.answer().status, connection.answer().status, connection.answer().status] == [202, 405, 202]
+        )
+    }
+
+    @Test func `it says that it lives, is ready and what it counts, and heartbeats reach every live partition`() throws
+    {
+        let ingest = try IngestUnderTest(on: .mock(topics: []), partitions: 4)
+        defer { ingest.kafka.stop() }
+        #expect(try ingest.admin("/livez").status == 200)
+        #expect(try ingest.admin("/readyz").status == 200)
+        #expect(try ingest.post(IngestUnderTest.body()).status == 202)
+        #expect(try ingest.post(IngestUnderTest.body(), "nonsense").status == 401)
+        let metrics = try ingest.admin("/metrics").text
+        #expect(metrics.contains(#"daybook_ingest_requests_total{route="/v1/days",status="202"} 1"#))
+        #expect(metrics.contains(#"daybook_ingest_refusals_total{reason="malformed"} 1"#))
+        #expect(metrics.contains("daybook_ingest_ready 1"))
+        let topic = Topic.daysLive.name(prefix: ingest.prefix)
+        try Eventually.holds("heartbeats with the counts on every partition", seconds: 10) {
+            let beats = try ingest.kafka.records(in: topic, partitions: 4)
+                .filter { $0.headers["schema"] == "heartbeat/1" }
+            return (0..<4).allSatisfy { partition in
+                let values = beats.filter { $0.partition == partition }.map { AnswerBody($0.value).object }
+                return values.reduce(0) { $0 + ($1["requests"] as? Int ?? 0) } == 2
+                    && values.reduce(0) { $0 + ($1["answered"] as? Int ?? 0) } == 1
+            }
+        }
+    }
+
+    @Test func `wrong settings are all named, and no value is`() throws {
+        let process = try ServiceProcess(
+            "ingest-service",
+            environment: [
+                "DAYBOOK_JWT_HS256_SECRET": "too-short-to-be-one", "DAYBOOK_INGEST_LOOPS": "ninety-nine",
+                "DAYBOOK_REQUEST_DEADLINE_MS": "-77", "DAYBOOK_NO_SUCH_SETTING": "whatever",
+            ]
+        )
+        #expect(try process.waitForExit(seconds: 10) == 78)
+        for key in [
+            "DAYBOOK_JWT_HS256_SECRET", "DAYBOOK_INGEST_LOOPS", "DAYBOOK_REQUEST_DEADLINE_MS",
+            "DAYBOOK_NO_SUCH_SETTING",
+            "DAYBOOK_KAFKA_BROKERS",
+        ] { #expect(process.output.contains(key), "\(process.output)") }
+        for value in ["too-short-to-be-one", "ninety-nine", "-77", "whatever"] {
+            #expect(!process.output.contains(value), "\(process.output)")
+        }
+    }
+
+    @Test func `nothing of a body, a token or a value is in what it wrote (D11)`() throws {
+        let ingest = try IngestUnderTest(on: .mock(topics: []), ["DAYBOOK_LOG_LEVEL": "debug"])
+        defer { ingest.kafka.stop() }
+        let token = try IngestUnderTest.token()
+        let other = try IngestUnderTest.token(secret: "another secret, just as long as the right one")
+        let secrets = ["86753", "123456789", "187.3", "Leuchtturm", "hrv_sdnn_ms", "observed_at"]
+        let day = #"{"date":"\#(today)","steps":86753,"hrv_sdnn_ms":187.3,"sleep_minutes":123456789}"#
+        let bodies = [
+            #"{"source":"apple_health","origin":"Leuchtturm","days":[{"date":"\#(today)","steps":86753}]}"#,
+            #"{"source":"apple_health","origin":"Leuchtturm","observed_at":"2026-01-01T00:00:00Z","days":[\#(day)]}"#,
+            #"{"source":"oura","origin":"Leuchtturm","days":[\#(day)]}"#, #"{"source":"Leuchtturm","days":[\#(day)"#,
+        ]
+        for body in bodies {
+            for token in [token, other] { #expect(try ingest.post(body, token).status != 500) }
+        }
+        try ingest.kafka.mock?.failProduceRequests(with: [87])
+        _ = try ingest.post(bodies[0])
+        let metrics = try ingest.admin("/metrics").text
+        #expect(try ingest.process.stop() == 0)
+        let written = ingest.process.output
+        #expect(written.contains("listening"))
+        for word in secrets + [IngestUnderTest.secret] {
+            #expect(!written.contains(word) && !metrics.contains(word), "\(word) was written")
+        }
+        for token in [token, other] {
+            for part in token.split(separator: ".").dropFirst() { #expect(!written.contains(part)) }
+        }
+    }
+}
