@@ -50,6 +50,8 @@ let foundations: [Target] = [
     ),
     // Gives librdkafka's mock cluster a fixed port and TCP_NODELAY, for the development broker only.
     .target(name: "CMockListener", path: "Sources/Shared/CLibraries/CMockListener"),
+    // Keeps librdkafka's broker threads from spinning while they linger.
+    .target(name: "CPatientPoll", path: "Sources/Shared/CLibraries/CPatientPoll"),
 
     shared("Domain"),
     shared("JSON", ["CSimdJSON"]),
@@ -59,7 +61,7 @@ let foundations: [Target] = [
     shared("ServiceRuntime", ["Observability"]),
     shared("TimeZones", ["Domain"]),
     shared("Authentication", ["COpenSSL", "Domain", "JSON"]),
-    shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
+    shared("Kafka", ["CMockListener", "CPatientPoll", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
     .target(
@@ -186,7 +188,7 @@ let package = Package(
 
 /// Modules that never touch a pointer, checked by the compiler.
 let memorySafeModules: Set = ["Configuration", "Domain"]
-let cTargets: Set = ["CBareWalk", "CLLHTTP", "CLoad", "CMockListener", "CSimdJSON", "ingest-floor"]
+let cTargets: Set = ["CBareWalk", "CLLHTTP", "CLoad", "CMockListener", "CPatientPoll", "CSimdJSON", "ingest-floor"]
 
 // Every Swift target gets the same settings, so none can fall behind.
 for target in package.targets where target.type != .system && !cTargets.contains(target.name) {
@@ -197,6 +199,9 @@ for target in package.targets where target.type != .system && !cTargets.contains
         .enableUpcomingFeature("MemberImportVisibility"),
         .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
         .treatAllWarnings(as: .error),
+        // Small functions of Domain, JSON and MessageContract are called for every number of every request: without
+        // this they are not inlined into other modules.
+        .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release)),
     ]
     if memorySafeModules.contains(target.name) {
         target.swiftSettings?.append(.strictMemorySafety())
