@@ -1,6 +1,7 @@
 public import Authentication
 public import Domain
 import JSON
+import MessageContract
 public import TimeZones
 
 /// Decides what a request of `POST /v1/days` becomes, without a socket and without Kafka. Belongs to one thread.
@@ -47,6 +48,7 @@ public final class DaysHandler {
 
     private let verifier: TokenVerifier
     private let decoder: DaysRequestDecoder
+    private let writer = DaysRecordWriter()
     private let fallbackZone: String
 
     public init(verifier: TokenVerifier, zones: ZoneTable, fallbackZone: String) throws {
@@ -76,7 +78,7 @@ public final class DaysHandler {
         }
         return Accepted(
             user: call.target ?? identity.user,
-            records: try LanePlan(request).records,
+            records: try LanePlan(request, writer).records,
             answer: DaysAnswer(request, event: call.event),
             receivedAt: call.receivedAt
         )
