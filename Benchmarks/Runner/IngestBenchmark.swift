@@ -15,8 +15,8 @@ final class IngestBenchmark {
 
     init(isQuick: Bool) {
         self.isQuick = isQuick
-        warmup = isQuick ? 0.3 : 0.4
-        seconds = 1
+        warmup = isQuick ? 0.2 : 0.4
+        seconds = isQuick ? 0.8 : 1
     }
 
     func run() throws {
@@ -141,7 +141,7 @@ final class IngestBenchmark {
         add(.maxOverFloor1000, best(.ours, Self.main1000, \.slowest), over: best(.floor, Self.main1000, \.slowest))
         figures.append((.decode, decode.ratio))
         if let peak = samples[.ours]?[Self.main1000]?.map(\.peakMebibytes).max() { figures.append((.memory, peak)) }
-        say("Decode of a 15-day body: \(format(decode.decode, 2)) us; bare walk: \(format(decode.walk, 2)) us.\n")
+        say(decode.summary + "\n")
         for (goal, value) in figures { say(goal.line(value)) }
         say("")
         for (goal, value) in figures { say("RESULT ingest.\(goal.name) \(format(value, 3))") }

@@ -1,18 +1,20 @@
 import Glibc
 
-/// `benchmarks ingest [--quick]`: prints figures; exits with 0 whether goals are reached or not.
+/// `benchmarks ingest [--quick]` and `benchmarks decode` (a part of it) print figures; exits with 0 whether goals are reached or not.
 @main
 struct Main {
     static func main() {
         var arguments = Array(CommandLine.arguments.dropFirst())
         let isQuick = arguments.last == "--quick"
         if isQuick { arguments.removeLast() }
-        guard arguments == ["ingest"] else {
-            say("usage: benchmarks ingest [--quick]", to: STDERR_FILENO)
-            exit(64)
-        }
         do {
-            try IngestBenchmark(isQuick: isQuick).run()
+            switch arguments {
+            case ["ingest"]: try IngestBenchmark(isQuick: isQuick).run()
+            case ["decode"]: say(try DecodeBenchmark(days: 15).summary)
+            default:
+                say("usage: benchmarks ingest [--quick] | decode", to: STDERR_FILENO)
+                exit(64)
+            }
         } catch {
             say("benchmarks: \(error)", to: STDERR_FILENO)
             exit(1)
