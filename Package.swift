@@ -158,6 +158,26 @@ let serverTests: [Target] = [
     ),
 ]
 
+/// Speed, side by side with other programs; `Scripts/bench-ingest` builds and runs them.
+let benchmarks: [Target] = [
+    .executableTarget(
+        name: "ingest-floor",
+        dependencies: ["CLLHTTP", "CRdKafka"],
+        path: "Benchmarks/Floor",
+        cSettings: [.unsafeFlags(["-I/usr/share/include/llhttp"])]
+    ),
+    .target(name: "CLoad", path: "Benchmarks/Load"),
+    .target(name: "CBareWalk", path: "Benchmarks/BareWalk", linkerSettings: [.linkedLibrary("simdjson")]),
+    .executableTarget(
+        name: "benchmarks",
+        dependencies: [
+            "Authentication", "CBareWalk", "CLoad", "DevelopmentStack", "Domain", "IngestService", "JSON", "Kafka",
+            "MessageContract", "TestSupport", "TimeZones",
+        ],
+        path: "Benchmarks/Runner"
+    ),
+]
+
 let package = Package(
     name: "daybook",
     products: [
@@ -165,13 +185,13 @@ let package = Package(
         .executable(name: "ingest-service", targets: ["ingest-service"]),
         .executable(name: "aggregator-worker", targets: ["aggregator-worker"]),
     ],
-    targets: foundations + ingest + aggregator + operatorTool + unitTests + serverTests,
+    targets: foundations + ingest + aggregator + operatorTool + unitTests + serverTests + benchmarks,
     cxxLanguageStandard: .cxx17
 )
 
 /// Modules that never touch a pointer, checked by the compiler.
 let memorySafeModules: Set = ["Configuration", "Domain"]
-let cTargets: Set = ["CLLHTTP", "CMockListener", "CSimdJSON"]
+let cTargets: Set = ["CBareWalk", "CLLHTTP", "CLoad", "CMockListener", "CSimdJSON", "ingest-floor"]
 
 // Every Swift target gets the same settings, so none can fall behind.
 for target in package.targets where target.type != .system && !cTargets.contains(target.name) {
@@ -182,6 +202,9 @@ for target in package.targets where target.type != .system && !cTargets.contains
         .enableUpcomingFeature("MemberImportVisibility"),
         .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
         .treatAllWarnings(as: .error),
+        // Small functions of Domain, JSON and MessageContract are called for every number of every request: without
+        // this they are not inlined into other modules.
+        .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release)),
     ]
     if memorySafeModules.contains(target.name) {
         target.swiftSettings?.append(.strictMemorySafety())

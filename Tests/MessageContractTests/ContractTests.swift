@@ -49,7 +49,7 @@ struct TopicTests {
     }
 
     @Test func `every metric is found by its name, at any place, and no other is`() {
-        var keys = MetricKeys()
+        let keys = MetricKeys()
         func find(_ name: String, at place: Int) -> Metric? {
             var bytes = Array(name.utf8)
             bytes.append(contentsOf: repeatElement(0xee, count: 8))

@@ -7,16 +7,30 @@ public import TimeZones
 public final class DaysRequestDecoder {
     private let parser: JSONParser
     private let zones: ZoneTable
-    private var keys = MetricKeys()
+    private let keys = MetricKeys()
     private let bounds = MetricBounds.all()
+    private var month = MonthMemo()
+    // Plain memory, as each day comes by; used by `decode` alone, inside its limits.
     /// For each date that is taken, from the oldest on, where it stands in the request's result, plus one.
-    private var places: [Int16]
+    private let places: UnsafeMutablePointer<Int16>
+    /// For each stored day where in the body it stood.
+    private let indexes: UnsafeMutablePointer<Int>
+    /// Memory of the last request's days, used again if nobody holds them any more.
+    private var spareDays: [DaysRecord.Day] = []
 
     /// - Throws: `outOfMemory`.
     public init(zones: ZoneTable) throws(JSONError) {
         self.zones = zones
         parser = try JSONParser(maximumDepth: 8)
-        places = Array(repeating: 0, count: DaysRules.oldestDays + 2)
+        places = .allocate(capacity: DaysRules.oldestDays + 2)
+        places.initialize(repeating: 0, count: DaysRules.oldestDays + 2)
+        indexes = .allocate(capacity: DaysRules.mostDays)
+        indexes.initialize(repeating: 0, count: DaysRules.mostDays)
+    }
+
+    deinit {
+        places.deallocate()
+        indexes.deallocate()
     }
 
     /// Reads a body behind which `JSONParser.padding` more bytes may be read. Single bad days are in the result; what
@@ -59,15 +73,18 @@ public final class DaysRequestDecoder {
             badDays: 0,
             dayCount: count
         )
+        swap(&request.days, &spareDays)
+        request.days.removeAll(keepingCapacity: true)
         request.days.reserveCapacity(count)
-        var indexes: [Int] = []
-        indexes.reserveCapacity(count)
+        var month = month
         var index = 0
         while let day = days.next() {
-            readDay(day, index, keepsZeros, &request, &indexes)
+            readDay(day, index, keepsZeros, &request, &month)
             index += 1
         }
         for day in request.days { places[place(of: day.date, today: request.today)] = 0 }
+        self.month = month
+        spareDays = request.days
         return request
     }
 
@@ -75,20 +92,20 @@ public final class DaysRequestDecoder {
         date.days(since: today) + DaysRules.oldestDays
     }
 
-    /// Reads one day into the request; `indexes` holds where in the body each stored day stood.
+    /// Reads one day into the request.
     private func readDay(
         _ value: JSONValue,
         _ index: Int,
         _ keepsZeros: Bool,
         _ request: inout DaysRequest,
-        _ indexes: inout [Int]
+        _ month: inout MonthMemo
     ) {
         guard let members = value.object else {
             request.badDays += 1
             request.note(index, "", "not_an_object", "A day must be an object with a date.", isFirst: true)
             return
         }
-        let read = readMembers(members, index, keepsZeros, &request, &keys)
+        let read = readMembers(members, index, keepsZeros, &request, &month)
         guard let date = read.date, !read.isBad else {
             request.badDays += 1
             return
@@ -101,7 +118,9 @@ public final class DaysRequestDecoder {
             return
         }
         request.hasGoodDate = true
-        for position in request.skipped.indices.suffix(read.zeros) { request.skipped[position].date = date }
+        if read.zeros > 0 {
+            for position in request.skipped.indices.suffix(read.zeros) { request.skipped[position].date = date }
+        }
         guard !read.values.isEmpty else {
             if read.zeros == 0 { request.skip(index, date, .empty) }
             return
@@ -113,8 +132,8 @@ public final class DaysRequestDecoder {
             request.days[taken - 1].values = read.values
             indexes[taken - 1] = index
         } else {
+            indexes[request.days.count] = index
             request.days.append(DaysRecord.Day(date: date, values: read.values))
-            indexes.append(index)
             places[place] = Int16(request.days.count)
         }
     }
@@ -132,33 +151,31 @@ public final class DaysRequestDecoder {
         _ index: Int,
         _ keepsZeros: Bool,
         _ request: inout DaysRequest,
-        _ keys: inout MetricKeys
+        _ month: inout MonthMemo
     ) -> ReadDay {
         var members = members
         var day = ReadDay()
-        var seen: MetricSet = []
+        var seen = MetricSet()
         var hasDate = false
         var place = 0
-        func bad(_ field: StaticString, _ code: StaticString, _ message: StaticString) {
-            request.note(index, field, code, message, isFirst: !day.isBad)
-            day.isBad = true
-        }
         while let (key, value) = members.next() {
-            if key.count == 4, key.equals("date") {
+            if key.isDate {
                 guard !hasDate else {
-                    bad("date", "duplicate_key", "Send this field once.")
+                    Self.note(&request, &day, index, "date", "duplicate_key", "Send this field once.")
                     continue
                 }
                 hasDate = true
-                day.date = value.text.flatMap { CalendarDay(ascii: $0.span) }
-                if day.date == nil { bad("date", "bad_date", "Send a day of the calendar as YYYY-MM-DD.") }
+                if let text = value.text { day.date = month.read(text) }
+                if day.date == nil {
+                    Self.note(&request, &day, index, "date", "bad_date", "Send a day of the calendar as YYYY-MM-DD.")
+                }
                 continue
             }
             let known = keys.metric(for: key, at: place)
             place += 1
             guard let metric = known else { continue }
             guard !seen.has(metric) else {
-                bad(MetricLedger[metric].name, "duplicate_key", "Send this field once.")
+                Self.note(&request, &day, index, MetricLedger[metric].name, "duplicate_key", "Send this field once.")
                 continue
             }
             seen.insert(metric)
@@ -169,15 +186,29 @@ public final class DaysRequestDecoder {
                 request.skipped.append(.init(index: index, date: request.today, metric: metric, reason: .zero))
                 day.zeros += 1
             case .tenths(let tenths): day.values[metric] = tenths
-            case .failure(let failure): bad(MetricLedger[metric].name, failure.code, failure.message)
+            case .failure(let failure):
+                Self.note(&request, &day, index, MetricLedger[metric].name, failure.code, failure.message)
             }
         }
-        if !hasDate { bad("date", "missing_date", "Send the day's date as YYYY-MM-DD.") }
+        if !hasDate { Self.note(&request, &day, index, "date", "missing_date", "Send the day's date as YYYY-MM-DD.") }
         if day.isBad {
             request.skipped.removeLast(day.zeros)
             day.zeros = 0
         }
         return day
+    }
+
+    @inline(never)
+    private static func note(
+        _ request: inout DaysRequest,
+        _ day: inout ReadDay,
+        _ index: Int,
+        _ field: StaticString,
+        _ code: StaticString,
+        _ message: StaticString
+    ) {
+        request.note(index, field, code, message, isFirst: !day.isBad)
+        day.isBad = true
     }
 
     /// The payload's zone must be one; claim and header are used if they are.
@@ -197,6 +228,15 @@ public final class DaysRequestDecoder {
             fallback: context.fallbackZone,
             at: context.receivedAt
         )
+    }
+}
+
+extension JSONText {
+    /// Eight readable bytes lie behind the text's start, whatever its length.
+    @inline(__always)
+    fileprivate var isDate: Bool {
+        guard count == 4, let start = UnsafeRawPointer(baseAddress) else { return false }
+        return UInt32(littleEndian: start.loadUnaligned(as: UInt32.self)) == 0x6574_6164
     }
 }
 

@@ -12,15 +12,25 @@ public struct LanePlan: Sendable {
 
     /// An on-device source always gives a live record, even an empty one, which proves that the phone is awake: unless
     /// every date was refused, since then nothing says that this is its day.
-    public init(_ request: DaysRequest) throws(RequestProblem) {
-        let live = request.days.filter { Lane(day: $0.date, today: request.today) == .live }
+    public init(_ request: DaysRequest, _ writer: DaysRecordWriter = DaysRecordWriter()) throws(RequestProblem) {
         let provesAwake = request.source.kind == .onDevice && request.hasGoodDate
-        if !live.isEmpty || provesAwake { try add(.live, live, request) }
-        guard live.count < request.days.count else { return }
-        try add(.history, request.days.filter { Lane(day: $0.date, today: request.today) == .history }, request)
+        let oldestLive = request.today.advanced(by: -Lane.liveDays)
+        // What phones send all day long.
+        if request.days.allSatisfy({ $0.date >= oldestLive }) {
+            if !request.days.isEmpty || provesAwake { try add(.live, request.days, request, writer) }
+            return
+        }
+        let live = request.days.filter { $0.date >= oldestLive }
+        if !live.isEmpty || provesAwake { try add(.live, live, request, writer) }
+        try add(.history, request.days.filter { $0.date < oldestLive }, request, writer)
     }
 
-    private mutating func add(_ lane: Lane, _ days: [DaysRecord.Day], _ request: DaysRequest) throws(RequestProblem) {
+    private mutating func add(
+        _ lane: Lane,
+        _ days: [DaysRecord.Day],
+        _ request: DaysRequest,
+        _ writer: DaysRecordWriter
+    ) throws(RequestProblem) {
         let record = DaysRecord(
             source: request.source,
             origin: request.origin,
@@ -29,7 +39,7 @@ public struct LanePlan: Sendable {
             localDate: request.localDate,
             days: days
         )
-        let value = record.encoded()
+        let value = writer.encode(record)
         guard value.count <= RecordLimits.valueBytes else { throw .tooLarge }
         records.append(Record(lane: lane, value: value))
     }

@@ -22,7 +22,7 @@ extension Route {
                 let request = days.collector.request
                 guard request.badDays < request.dayCount else { throw .invalid(request.errors) }
                 return RoutePlan(
-                    records: try LanePlan(request).records(of: call.identity.user),
+                    records: try LanePlan(request, tools.writer).records(of: call.identity.user),
                     answer: LegacyDaysAnswer(
                         status: 200,
                         json: answer(days: request.days.count, warnings: days.warnings),

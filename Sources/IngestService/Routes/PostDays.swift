@@ -55,7 +55,7 @@ enum DaysPlan {
             throw .invalid(request.errors)
         }
         return RoutePlan(
-            records: try LanePlan(request).records(of: user),
+            records: try LanePlan(request, tools.writer).records(of: user),
             answer: DaysAnswer(request, event: call.event)
         )
     }

@@ -24,7 +24,7 @@ extension Route {
                 writer.integer(request.days.count)
                 writer.endObject()
                 return RoutePlan(
-                    records: try LanePlan(request).records(of: call.identity.user),
+                    records: try LanePlan(request, tools.writer).records(of: call.identity.user),
                     answer: LegacyDaysAnswer(status: 201, json: writer.bytes, request)
                 )
             }

@@ -2,11 +2,13 @@ import Authentication
 import Domain
 import HTTPServer
 import JSON
+import MessageContract
 import TimeZones
 
 /// What the handlers of one loop share: parsers and tables, which belong to one thread.
 final class LoopTools {
     let days: DaysRequestDecoder
+    let writer = DaysRecordWriter()
     let zones: ZoneTable
     /// For the bodies of all routes but those of days.
     let parser: JSONParser

@@ -4,6 +4,7 @@
 public struct CalendarDay: Hashable, Comparable, Sendable {
     public let daysSinceEpoch: Int32
 
+    @inlinable
     public init(daysSinceEpoch: Int32) {
         self.daysSinceEpoch = daysSinceEpoch
     }
@@ -65,6 +66,7 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
         CalendarDay(daysSinceEpoch: Int32(clamping: Int(daysSinceEpoch) + days))
     }
 
+    @inlinable
     public func days(since other: CalendarDay) -> Int {
         Int(daysSinceEpoch) - Int(other.daysSinceEpoch)
     }

@@ -9,8 +9,10 @@ public enum Metric: UInt8, CaseIterable, Sendable, Hashable {
     case distance, flightsClimbed, workoutCount, water
     case spo2, activityScore
 
-    public static let count = 19
+    @inlinable
+    public static var count: Int { 19 }
 
+    @inlinable
     public var index: Int { Int(rawValue) }
 }
 

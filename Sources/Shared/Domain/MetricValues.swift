@@ -1,37 +1,49 @@
 /// A set of metrics as a bit mask, visited in the order of the metrics' numbers.
 public struct MetricSet: Hashable, Sendable, Sequence, ExpressibleByArrayLiteral {
-    public private(set) var rawValue: UInt32
+    @usableFromInline var bits: UInt32
+
+    @inlinable
+    public var rawValue: UInt32 { bits }
 
     /// Bits of metrics that this build does not know are dropped.
     public init(rawValue: UInt32) {
-        self.rawValue = rawValue & (1 << UInt32(Metric.count) - 1)
+        bits = rawValue & (1 << UInt32(Metric.count) - 1)
+    }
+
+    @inlinable
+    public init() {
+        bits = 0
     }
 
     public init(_ metric: Metric) {
-        rawValue = 1 << UInt32(metric.rawValue)
+        bits = 1 << UInt32(metric.rawValue)
     }
 
     public init(arrayLiteral elements: Metric...) {
-        rawValue = 0
+        bits = 0
         for metric in elements { insert(metric) }
     }
 
     /// Every metric this build knows.
     public static let all = MetricSet(rawValue: .max)
 
+    @inlinable
     public var isEmpty: Bool { rawValue == 0 }
     public var count: Int { rawValue.nonzeroBitCount }
 
+    @inlinable
     public func has(_ metric: Metric) -> Bool {
         rawValue >> UInt32(metric.rawValue) & 1 != 0
     }
 
+    @inlinable
     public mutating func insert(_ metric: Metric) {
-        rawValue |= 1 << UInt32(metric.rawValue)
+        bits |= 1 << UInt32(metric.rawValue)
     }
 
+    @inlinable
     public mutating func remove(_ metric: Metric) {
-        rawValue &= ~(1 << UInt32(metric.rawValue))
+        bits &= ~(1 << UInt32(metric.rawValue))
     }
 
     public func isSubset(of other: MetricSet) -> Bool {
@@ -39,12 +51,18 @@ public struct MetricSet: Hashable, Sendable, Sequence, ExpressibleByArrayLiteral
     }
 
     public mutating func formUnion(_ other: MetricSet) {
-        rawValue |= other.rawValue
+        bits |= other.bits
     }
 
     public struct Iterator: IteratorProtocol {
-        fileprivate var rest: UInt32
+        @usableFromInline var rest: UInt32
 
+        @inlinable
+        init(rest: UInt32) {
+            self.rest = rest
+        }
+
+        @inlinable
         public mutating func next() -> Metric? {
             guard rest != 0 else { return nil }
             let bit = UInt8(truncatingIfNeeded: rest.trailingZeroBitCount)
@@ -53,6 +71,7 @@ public struct MetricSet: Hashable, Sendable, Sequence, ExpressibleByArrayLiteral
         }
     }
 
+    @inlinable
     public func makeIterator() -> Iterator { Iterator(rest: rawValue) }
 }
 
@@ -60,25 +79,32 @@ public struct MetricSet: Hashable, Sendable, Sequence, ExpressibleByArrayLiteral
 ///
 /// Metrics outside `mask` hold zero, so that equality is that of the values.
 public struct MetricValues: Sendable {
-    public private(set) var mask: MetricSet
-    private var tenths: InlineArray<19, Int32>
+    @usableFromInline var present: MetricSet
+    @usableFromInline var tenths: InlineArray<19, Int32>
 
+    @inlinable
     public init() {
-        mask = []
+        present = MetricSet()
         tenths = InlineArray(repeating: 0)
     }
 
+    /// The metrics that have a value.
+    @inlinable
+    public var mask: MetricSet { present }
+
+    @inlinable
     public var isEmpty: Bool { mask.isEmpty }
 
     /// The value in tenths; nil removes the metric.
+    @inlinable
     public subscript(_ metric: Metric) -> Int32? {
         get { mask.has(metric) ? tenths[metric.index] : nil }
         set {
             if let newValue {
-                mask.insert(metric)
+                present.insert(metric)
                 tenths[metric.index] = newValue
             } else {
-                mask.remove(metric)
+                present.remove(metric)
                 tenths[metric.index] = 0
             }
         }

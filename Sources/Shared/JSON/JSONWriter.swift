@@ -20,6 +20,13 @@ public struct JSONWriter: ~Copyable {
     /// What was written so far, as a copy.
     public var bytes: [UInt8] { Array(UnsafeBufferPointer(start: start, count: count)) }
 
+    /// Puts what was written so far in the place of what the array holds, in its memory if that can be had: the array
+    /// is its only owner, and it fits.
+    public func copy(into array: inout [UInt8]) {
+        array.removeAll(keepingCapacity: true)
+        array.append(contentsOf: UnsafeBufferPointer(start: start, count: count))
+    }
+
     /// Empties the writer and keeps its memory.
     public mutating func reset() {
         count = 0
@@ -57,6 +64,28 @@ public struct JSONWriter: ~Copyable {
         name.withUTF8 { key(text: $0) }
     }
 
+    /// A prepared key.
+    @inline(__always)
+    public mutating func key(_ name: JSONKey) {
+        beginItem(JSONKey.room)
+        UnsafeMutableRawPointer(start + count).storeBytes(of: name.bytes, as: SIMD32<UInt8>.self)
+        count += name.length
+        needsComma = false
+    }
+
+    /// `"YYYY-MM-DD"`, given the eight bytes up to the day and the day's number.
+    @inline(__always)
+    public mutating func date(prefix: UInt64, day: UInt32) {
+        beginItem(12)
+        let place = UnsafeMutableRawPointer(start + count)
+        place.storeBytes(of: UInt8(ascii: "\""), as: UInt8.self)
+        place.storeBytes(of: prefix, toByteOffset: 1, as: UInt64.self)
+        place.storeBytes(of: DigitPairs.pair(day), toByteOffset: 9, as: UInt16.self)
+        place.storeBytes(of: UInt8(ascii: "\""), toByteOffset: 11, as: UInt8.self)
+        count += 12
+        needsComma = true
+    }
+
     public mutating func string(_ text: String) {
         var text = text
         text.withUTF8 { string($0) }
@@ -64,10 +93,21 @@ public struct JSONWriter: ~Copyable {
 
     /// UTF-8 as it is, but for what JSON wants escaped.
     public mutating func string(_ text: some Collection<UInt8>) {
+        let done: Void? = text.withContiguousStorageIfAvailable { escaped($0) }
+        if done == nil { Array(text).withUnsafeBufferPointer { escaped($0) } }
+    }
+
+    private mutating func escaped(_ text: UnsafeBufferPointer<UInt8>) {
         // The longest escape has six bytes.
         beginItem(text.count * 6 + 2)
         put(UInt8(ascii: "\""))
-        for byte in text { escape(byte) }
+        for byte in text {
+            if byte >= 0x20, byte < 0x7f, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") {
+                put(byte)
+            } else {
+                escape(byte)
+            }
+        }
         put(UInt8(ascii: "\""))
         needsComma = true
     }
@@ -112,39 +152,18 @@ public struct JSONWriter: ~Copyable {
 
     /// A number given in tenths: `84_210` is written `8421`, `88_075` is written `8807.5`.
     public mutating func tenths(_ value: Int32) {
-        beginItem(14)
+        beginItem(16)
         if value < 0 { put(UInt8(ascii: "-")) }
         let magnitude = value.magnitude
         let whole = magnitude / 10
         let tenth = magnitude - whole * 10
-        let digits = Self.digits(whole)
-        let place = start + count
-        var rest = whole
-        var index = digits
-        repeat {
-            index -= 1
-            let quotient = rest / 10
-            place[index] = 48 + UInt8(truncatingIfNeeded: rest - quotient * 10)
-            rest = quotient
-        } while index > 0
-        count += digits
+        count += DigitPairs.write(whole, to: UnsafeMutableRawPointer(start + count))
         if tenth != 0 {
-            place[digits] = UInt8(ascii: ".")
-            place[digits + 1] = 48 + UInt8(truncatingIfNeeded: tenth)
+            start[count] = UInt8(ascii: ".")
+            start[count + 1] = 48 + UInt8(truncatingIfNeeded: tenth)
             count += 2
         }
         needsComma = true
-    }
-
-    @inline(__always)
-    private static func digits(_ number: UInt32) -> Int {
-        var digits = 1
-        var limit: UInt32 = 10
-        while digits < 9, number >= limit {
-            digits += 1
-            limit = limit &* 10
-        }
-        return digits
     }
 
     public mutating func bool(_ value: Bool) { literal(value ? "true" : "false") }

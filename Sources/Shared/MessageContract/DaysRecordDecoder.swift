@@ -42,7 +42,7 @@ public struct DecodedDays: Hashable, Sendable {
 /// Reads records of `days/1`. One decoder belongs to one thread: it keeps the parser and what it learnt of the keys.
 public final class DaysRecordDecoder {
     private let parser: JSONParser
-    private var keys = MetricKeys()
+    private let keys = MetricKeys()
     private let bounds = MetricBounds.all()
 
     /// - Throws: `outOfMemory`.
@@ -131,7 +131,7 @@ public final class DaysRecordDecoder {
         readings.reserveCapacity(count)
         while let day = days.next() {
             guard let members = day.object else { throw .badShape }
-            let (date, values) = try readDay(members, &keys)
+            let (date, values) = try readDay(members, keys)
             guard date <= last else { throw .badDate }
             readings.append(Reading(day: date, values: values, version: version, closed: date < localDate))
         }
@@ -141,7 +141,7 @@ public final class DaysRecordDecoder {
     /// One access to the keys a day: they are checked for exclusivity each time.
     private func readDay(
         _ members: JSONObject,
-        _ keys: inout MetricKeys
+        _ keys: MetricKeys
     ) throws(PoisonReason) -> (CalendarDay, MetricValues) {
         var members = members
         var date: CalendarDay?

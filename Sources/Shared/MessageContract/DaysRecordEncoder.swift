@@ -63,15 +63,18 @@ public struct DaysRecord: Hashable, Sendable {
         writer.key("local_date")
         writer.string(ascii: localDate.ascii)
         writer.key("days")
-        let names = Self.names
+        let keys = Self.keys
+        var month = MonthMemo()
         writer.beginArray()
-        for day in days {
+        let days = days.span
+        for index in days.indices {
             writer.beginObject()
-            writer.key("date")
-            writer.string(ascii: day.date.ascii)
-            for metric in day.values.mask {
-                guard let tenths = day.values[metric] else { continue }
-                writer.key(names[metric.index])
+            writer.key(keys.date)
+            let date = month.write(days[index].date)
+            writer.date(prefix: date.prefix, day: date.day)
+            for metric in days[index].values.mask {
+                guard let tenths = days[index].values[metric] else { continue }
+                writer.key(keys.metrics[metric.index])
                 writer.tenths(tenths)
             }
             writer.endObject()
@@ -80,8 +83,13 @@ public struct DaysRecord: Hashable, Sendable {
         writer.endObject()
     }
 
-    /// In the order of the metrics' numbers.
-    private static let names = InlineArray<19, StaticString> { MetricLedger.definitions[$0].name }
+    private static let keys = Keys()
+
+    private final class Keys: Sendable {
+        let date = JSONKey("date")
+        /// In the order of the metrics' numbers.
+        let metrics = InlineArray<19, JSONKey> { JSONKey(MetricLedger.definitions[$0].name) }
+    }
 
     /// The most bytes that a day can take in a record.
     public static let largestDayBytes: Int = {
@@ -100,5 +108,21 @@ extension CalendarDay {
             digit(year / 1000), digit(year / 100), digit(year / 10), digit(year), dash, digit(month / 10),
             digit(month), dash, digit(day / 10), digit(day),
         ]
+    }
+}
+
+/// Encodes record after record in memory that is used again. One belongs to one thread.
+public final class DaysRecordWriter {
+    private var writer = JSONWriter(reserving: 8 << 10)
+    private var value: [UInt8] = []
+
+    public init() {}
+
+    /// The same as the record's `encoded()`. The next call uses the array's memory again if nobody holds it by then.
+    public func encode(_ record: DaysRecord) -> [UInt8] {
+        writer.reset()
+        record.encode(into: &writer)
+        writer.copy(into: &value)
+        return value
     }
 }

@@ -20,6 +20,7 @@ public enum MetricNumber {
     ///
     /// A zero is passed on even where the metric's range starts above it and where zero is never a reading: whether
     /// it counts is the caller's rule.
+    @inlinable
     @inline(__always)
     public static func read(_ value: JSONValue, bounds: MetricBounds) -> Outcome {
         if let integer = value.integer {
@@ -29,8 +30,9 @@ public enum MetricNumber {
         return readOther(value, bounds)
     }
 
+    @usableFromInline
     @inline(never)
-    private static func readOther(_ value: JSONValue, _ bounds: MetricBounds) -> Outcome {
+    static func readOther(_ value: JSONValue, _ bounds: MetricBounds) -> Outcome {
         guard let double = value.double else { return .failure(.notANumber) }
         return check(double, bounds: bounds)
     }
@@ -53,8 +55,9 @@ public enum MetricNumber {
         return rest >= 0.5 ? towardZero + 1 : rest <= -0.5 ? towardZero - 1 : towardZero
     }
 
+    @inlinable
     @inline(__always)
-    private static func check(_ tenths: Int32, _ bounds: MetricBounds) -> Outcome {
+    static func check(_ tenths: Int32, _ bounds: MetricBounds) -> Outcome {
         guard tenths == 0 || (tenths >= bounds.lowest && tenths <= bounds.highest) else { return .failure(.outOfRange) }
         return .tenths(tenths)
     }

@@ -36,8 +36,8 @@ public final class ZoneTable {
     }
 
     public func offset(_ name: String, at instant: Instant) -> Int? {
-        let bytes = Array(name.utf8)
-        return offset(bytes.span, at: instant)
+        var name = name
+        return name.withUTF8 { offset($0.span, at: instant) }
     }
 
     private func load(_ name: Span<UInt8>, into slot: Int) -> CachedZone? {

@@ -1,0 +1,157 @@
+import DevelopmentStack
+import Foundation
+import Glibc
+
+/// Ingest beside a floor in C and, where `PEERS_HOME` names them, a Rust and a Go service that do the same job: one
+/// Kafka, the same requests, taking turns, so that what the machine does besides falls on all of them.
+final class IngestBenchmark {
+    private static let main64 = Shape(connections: 64, days: 15)
+    private static let main1000 = Shape(connections: 1000, days: 15)
+
+    private let isQuick: Bool
+    private let warmup: Double
+    private let seconds: Double
+    private var samples: [ServerKind: [Shape: [Sample]]] = [:]
+
+    init(isQuick: Bool) {
+        self.isQuick = isQuick
+        warmup = isQuick ? 0.2 : 0.4
+        seconds = isQuick ? 0.8 : 1
+    }
+
+    func run() throws {
+        raiseFileLimit()
+        let peersHome = ProcessInfo.processInfo.environment["PEERS_HOME"].flatMap { $0.isEmpty ? nil : $0 }
+        let kinds = ServerKind.allCases.filter { kind in
+            guard let program = kind.peerProgram else { return true }
+            return peersHome.map { access("\($0)/bin/\(program)", X_OK) == 0 } ?? false
+        }
+        if kinds.count < ServerKind.allCases.count {
+            say("PEERS_HOME names no folder with the peers' programs: figures beside Rust and Go are left out.")
+        }
+        let kafka = try BenchmarkKafka()
+        say(
+            kafka.isReal
+                ? "Kafka: a real one of KAFKA_HOME, one node, \(BenchmarkKafka.partitions) partitions."
+                : "KAFKA_HOME is not set: the DEVELOPMENT BROKER stands in, and these figures say less."
+        )
+        let decode = try DecodeBenchmark(days: 15)
+        let servers = try kinds.map { try BenchmarkServer($0, kafka, peersHome: peersHome) }
+        let loads = try [1, 15, 30].reduce(into: [Int: PreparedLoad]()) {
+            $0[$1] = PreparedLoad(try Requests(days: $1))
+        }
+        // What a process does once (metadata, first pages, a JIT in the broker) is not what is measured.
+        for server in servers {
+            for shape in [Self.main64, Self.main1000] {
+                _ = try loads[shape.days]?.run(server, connections: shape.connections, warmup: 0.4, seconds: 0.6)
+            }
+        }
+        var turn = 0
+        for (shape, rounds) in plan {
+            for _ in 0..<rounds {
+                // Each round begins with another one, so that no one always follows the same.
+                for index in servers.indices {
+                    let server = servers[(index + turn) % servers.count]
+                    guard let load = loads[shape.days] else { continue }
+                    let sample = try load.run(
+                        server,
+                        connections: shape.connections,
+                        warmup: warmup,
+                        seconds: seconds
+                    )
+                    samples[server.kind, default: [:]][shape, default: []].append(sample)
+                }
+                turn += 1
+            }
+        }
+        printTable(kinds)
+        printNoise(kinds)
+        printGoals(kinds, decode)
+    }
+
+    /// Shapes and how often each is measured: those that goals speak of more often, and in between the others.
+    private var plan: [(Shape, Int)] {
+        if isQuick { return [(Self.main64, 3), (Self.main1000, 3), (Self.main64, 2), (Self.main1000, 3)] }
+        var plan: [(Shape, Int)] = []
+        for days in [15, 1, 30] {
+            for connections in [64, 1000, 16, 256] { plan.append((Shape(connections: connections, days: days), 3)) }
+            plan.append((Self.main64, 2))
+            plan.append((Self.main1000, 2))
+        }
+        return plan
+    }
+
+    // MARK: What is printed
+
+    /// The best round, figure by figure: whatever else ran only made them worse.
+    private func best(_ kind: ServerKind, _ shape: Shape, _ figure: (Sample) -> Double) -> Double? {
+        samples[kind]?[shape]?.map(figure).min()
+    }
+
+    private func printTable(_ kinds: [ServerKind]) {
+        say(
+            "\n" + cell("service", 8) + cell("conns", -6) + cell("days", -5) + cell("requests/s", -12)
+                + cell("p50 ms", -9) + cell("p99 ms", -9) + cell("max ms", -9) + cell("CPU us", -9)
+                + cell("peak MiB", -10) + cell("load us", -9) + cell("rounds", -8)
+        )
+        for connections in [16, 64, 256, 1000] {
+            for days in [1, 15, 30] {
+                let shape = Shape(connections: connections, days: days)
+                for kind in kinds {
+                    guard let list = samples[kind]?[shape] else { continue }
+                    func best(_ figure: (Sample) -> Double) -> Double { list.map(figure).min() ?? .nan }
+                    say(
+                        cell(kind.rawValue, 8) + cell("\(connections)", -6) + cell("\(days)", -5)
+                            + cell(format(list.map(\.rate).max() ?? .nan, 0), -12)
+                            + cell(format(best(\.p50) * 1000, 2), -9) + cell(format(best(\.p99) * 1000, 2), -9)
+                            + cell(format(best(\.slowest) * 1000, 1), -9) + cell(format(best(\.cpu) * 1e6, 1), -9)
+                            + cell(format(list.map(\.peakMebibytes).max() ?? .nan, 0), -10)
+                            + cell(format(best(\.ownCPU) * 1e6, 1), -9) + cell("\(list.count)", -8)
+                    )
+                }
+            }
+        }
+        say(
+            "Each figure is the best round's, memory the worst's. CPU: all threads of the service; load: the clients."
+        )
+    }
+
+    /// How far the rounds of one service are apart.
+    private func printNoise(_ kinds: [ServerKind]) {
+        let spreads = kinds.map { kind in
+            let cpu = (samples[kind]?[Self.main64] ?? []).map(\.cpu).sorted()
+            let middle = cpu.isEmpty ? .nan : cpu[cpu.count / 2]
+            let percent = ((cpu.last ?? .nan) / (cpu.first ?? .nan) - 1) * 100
+            return "\(kind.rawValue) median \(format(middle * 1e6, 1)) us, worst +\(format(percent, 0)) % over best"
+        }
+        say("Noise, CPU at 64 connections and 15 days: " + spreads.joined(separator: "; ") + ".")
+    }
+
+    private func printGoals(_ kinds: [ServerKind], _ decode: DecodeBenchmark) {
+        var figures: [(Goal, Double)] = []
+        func add(_ goal: Goal, _ above: Double?, over below: Double?) {
+            if let above, let below { figures.append((goal, above / below)) }
+        }
+        let cpu = best(.ours, Self.main64, \.cpu)
+        add(.cpuOverFloor, cpu, over: best(.floor, Self.main64, \.cpu))
+        add(.cpuOverRust, cpu, over: best(.rust, Self.main64, \.cpu))
+        add(.goOverCPU, best(.goPeer, Self.main64, \.cpu), over: cpu)
+        add(.p99OverRust64, best(.ours, Self.main64, \.p99), over: best(.rust, Self.main64, \.p99))
+        add(.p99OverRust1000, best(.ours, Self.main1000, \.p99), over: best(.rust, Self.main1000, \.p99))
+        add(.maxOverFloor1000, best(.ours, Self.main1000, \.slowest), over: best(.floor, Self.main1000, \.slowest))
+        figures.append((.decode, decode.ratio))
+        if let peak = samples[.ours]?[Self.main1000]?.map(\.peakMebibytes).max() { figures.append((.memory, peak)) }
+        say(decode.summary + "\n")
+        for (goal, value) in figures { say(goal.line(value)) }
+        say("")
+        for (goal, value) in figures { say("RESULT ingest.\(goal.name) \(format(value, 3))") }
+    }
+
+    /// 1,000 connections need as many descriptors, and a shell may give fewer.
+    private func raiseFileLimit() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+}

@@ -1,0 +1,72 @@
+import Domain
+import JSON
+import MessageContract
+import Testing
+
+@Suite struct MonthMemoTests {
+    /// As a parser hands it over: eight readable bytes lie behind.
+    private func read(_ text: String, _ memo: inout MonthMemo) -> CalendarDay? {
+        let bytes = Array(text.utf8)
+        return (bytes + Array(repeating: 0, count: 8)).withUnsafeBufferPointer {
+            memo.read(JSONText(rebasing: $0[..<bytes.count]))
+        }
+    }
+
+    @Test func `it reads every day as the calendar does, forwards, backwards and in leaps`() throws {
+        let first = try #require(CalendarDay("1999-12-01"))
+        var memo = MonthMemo()
+        for step in [1, -1, 17, -40] {
+            for index in 0..<1500 {
+                let day = first.advanced(by: index * step)
+                #expect(read(day.description, &memo) == day)
+            }
+        }
+    }
+
+    @Test func `it writes what it reads`() throws {
+        let first = try #require(CalendarDay("2023-12-20"))
+        var memo = MonthMemo()
+        for index in 0..<900 {
+            let day = first.advanced(by: index * 7 % 500)
+            var writer = JSONWriter()
+            let date = memo.write(day)
+            writer.date(prefix: date.prefix, day: date.day)
+            #expect(String(decoding: writer.bytes, as: UTF8.self) == "\"\(day)\"")
+        }
+    }
+
+    @Test(arguments: [
+        "2026-02-29", "2026-02-30", "2026-02-00", "2026-02-1", "2026-02-1x", "2026-02-x1", "2026-02-:1", "2026-02-/9",
+        "2026-02-011", "2026-02-2\u{7f}", "2026-13-01", "2026/02-01", "",
+    ])
+    func `it refuses what is no day, in a month that it knows and in another`(text: String) {
+        var memo = MonthMemo()
+        #expect(read(text, &memo) == nil)
+        #expect(read("2026-02-01", &memo) == CalendarDay("2026-02-01"))
+        #expect(read(text, &memo) == nil)
+        #expect(read("2026-02-28", &memo) == CalendarDay("2026-02-28"))
+    }
+
+    @Test func `a month of 29 days is known as one`() {
+        var memo = MonthMemo()
+        #expect(read("2024-02-01", &memo) != nil)
+        #expect(read("2024-02-29", &memo) == CalendarDay("2024-02-29"))
+        #expect(read("2024-02-30", &memo) == nil)
+    }
+}
+
+@Suite struct DaysRecordWriterTests {
+    @Test func `memory that is used again changes no record that somebody holds`() throws {
+        let date = try #require(CalendarDay("2026-02-27"))
+        let writer = DaysRecordWriter()
+        var held: [(made: [UInt8], expected: [UInt8])] = []
+        for count in [3, 0, 40, 1, 7] {
+            let days = (0..<count).map { index in
+                DaysRecord.Day(date: date.advanced(by: index), values: [.steps: Int32(index) * 12_340, .hrvSDNN: 305])
+            }
+            let record = DaysRecord(source: .appleHealth, timeZone: "UTC", localDate: date, days: days)
+            held.append((writer.encode(record), record.encoded()))
+        }
+        for (made, expected) in held { #expect(made == expected) }
+    }
+}
