@@ -3,6 +3,8 @@ enum CommandTable {
     static let commands: [any (Command & Sendable).Type] = [
         UpCommand.self, DownCommand.self, StatusCommand.self, EnvCommand.self,
         SendCommand.self, DayShowCommand.self, TokenCommand.self,
+        UserDeleteCommand.self, UserDisconnectCommand.self, UserPinCommand.self,
+        OffsetsCommand.self, RewindCommand.self, DeadLettersReleaseCommand.self, HashCommand.self,
         MigrateCommand.self, ConfigCommand.self, BrokerCommand.self,
     ]
 }

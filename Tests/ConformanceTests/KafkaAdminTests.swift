@@ -42,6 +42,27 @@ struct KafkaAdminTests {
     }
 
     @Test(arguments: KafkaUnderTest.all)
+    func `an offset is found by time, and the mock says that it can't`(kafka: KafkaUnderTest) throws {
+        let topic = try kafka.makeTopic("times", settings: ["message.timestamp.type": "LogAppendTime"])
+        let place = TopicPartition(topic: topic, partition: 0)
+        try kafka.producer(topic).sendAndConfirm(["a", "b"])
+        let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
+        if kafka.kind == .mock {
+            let error = #expect(throws: KafkaError.self) {
+                try admin.offsets(at: 0, [place], timeoutMilliseconds: 10_000)
+            }
+            #expect(error?.isUnsupported == true)
+            return
+        }
+        let reader = try kafka.reader()
+        let second = try #require(try reader.record(place, at: 1, timeoutMilliseconds: 10_000))
+        let time = second.timestampMilliseconds
+        #expect(try admin.offsets(at: 1, [place], timeoutMilliseconds: 10_000) == [0])
+        #expect(try admin.offsets(at: time, [place], timeoutMilliseconds: 10_000).allSatisfy { ($0 ?? 9) <= 1 })
+        #expect(try admin.offsets(at: time + 1, [place], timeoutMilliseconds: 10_000) == [nil])
+    }
+
+    @Test(arguments: KafkaUnderTest.all)
     func `topics are made once and described`(kafka: KafkaUnderTest) throws {
         let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
         let name = try kafka.makeTopic("described", partitions: 4, settings: ["retention.ms": "3600000"])

@@ -70,11 +70,21 @@ struct PipelineUnderTest {
         try ServiceProcess("aggregator-worker", environment: environment.merging(more) { $1 })
     }
 
+    /// Runs the operator's program to its end.
+    ///
+    /// - Returns: its status, and what it printed.
+    @discardableResult
+    func daybook(_ arguments: String...) throws -> (status: Int32, output: String) {
+        let more = ["DAYBOOK_STATE": "/nonexistent/daybook"]
+        let program = try ServiceProcess("daybook", arguments, environment: environment.merging(more) { $1 })
+        return (try program.waitForExit(seconds: 60), program.output)
+    }
+
     func publisher() throws -> RecordPublisher {
         try RecordPublisher(bootstrapServers: kafka.bootstrapServers)
     }
 
-    /// Every record of the days topics has been applied or put aside.
+    /// Every record of the topics that workers apply has been applied or put aside.
     func waitUntilApplied(seconds: Int = 60, worker: ServiceProcess) throws {
         let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
         do {
@@ -82,7 +92,7 @@ struct PipelineUnderTest {
                 let applied = Dictionary(
                     uniqueKeysWithValues: try OffsetsStore(connection).all().map { ($0.name, $0.state.nextOffset) }
                 )
-                for topic in [Topic.daysLive, .daysHistory].map({ $0.name(prefix: "") }) {
+                for topic in [Topic.daysLive, .daysHistory, .accounts].map({ $0.name(prefix: "") }) {
                     for partition in 0..<Int32(partitions) {
                         let end = try admin.watermarks(
                             TopicPartition(topic: topic, partition: partition),

@@ -21,7 +21,7 @@ enum MigrateCommand: Command {
             "The order of an upgrade: migrate, then the workers, then the ingest.",
         ],
         options: [
-            .flag("check", "Change nothing; say what is missing or weak, and end with 1 if anything is."),
+            .flag("check", "Change nothing; say what is missing, changed or weak, and end with 1 if anything is."),
             .value(
                 "partitions",
                 "N",
@@ -45,7 +45,7 @@ enum MigrateCommand: Command {
             .init("daybook migrate --check", "For a deployment's gate: fails if something is missing."),
         ],
         statuses: [
-            .init(.failure, "with --check: something is missing or weak"),
+            .init(.failure, "with --check: something is missing or weak, or a step was applied with another text"),
             .init(.unavailable, "PostgreSQL or Kafka does not answer"),
             .init(.configuration, "weak topic settings, or a database that another build made"),
         ]
@@ -99,20 +99,45 @@ enum MigrateCommand: Command {
         _ access: StackAccess,
         isCheck: Bool
     ) throws -> (isFine: Bool, lines: [String], json: JSONDocument) {
-        let migrator = Migrator(try access.connect())
-        let steps = isCheck ? try migrator.pending() : try migrator.migrate(today: Instant.now.day(secondsFromUTC: 0))
+        let connection = try access.connect()
+        if isCheck { return check(try DatabaseCheck(connection, today: Instant.now.day(secondsFromUTC: 0))) }
+        // What a step could not do says so in a warning, with what to run.
+        var warnings: [String] = []
+        connection.noticeHandler = { if $0.severity == "WARNING" { warnings.append($0.message) } }
+        let migrator = Migrator(connection)
+        let steps = try migrator.migrate(today: Instant.now.day(secondsFromUTC: 0)).map(DatabaseCheck.name)
         let version = try migrator.appliedVersion()
-        let names = steps.map { "\($0.version) \($0.name)" }
-        let verb = isCheck ? "missing" : "applied"
         let line =
-            names.isEmpty
-            ? "database: at migration \(version), nothing to do"
-            : "database: \(verb) \(names.joined(separator: ", "))"
+            steps.isEmpty
+            ? "database: at migration \(version), nothing to do" : "database: applied \(steps.joined(separator: ", "))"
         return (
-            !isCheck || names.isEmpty, [line],
+            true, [line] + warnings.map { "database: \($0)" },
             .object([
                 ("migration", .integer(Int(version))), ("newest", .integer(Int(Migrator.newest))),
-                (verb, .array(names.map { .string($0) })),
+                ("applied", .array(steps.map { .string($0) })), ("warnings", .array(warnings.map { .string($0) })),
+            ])
+        )
+    }
+
+    /// What `--check` says of the database. Pure.
+    static func check(_ found: DatabaseCheck) -> (isFine: Bool, lines: [String], json: JSONDocument) {
+        var lines: [String] = []
+        if !found.missingSteps.isEmpty {
+            lines.append("database: missing \(found.missingSteps.joined(separator: ", "))")
+        }
+        if let fault = found.fault { lines.append("database: \(fault)") }
+        if !found.missingMonths.isEmpty {
+            let months = found.missingMonths.map { String($0.description.prefix(7)) }
+            lines.append("database: no partitions for \(months.joined(separator: ", ")): `daybook migrate` makes them")
+        }
+        if found.isFine { lines.append("database: at migration \(found.version), nothing to do") }
+        return (
+            found.isFine, lines,
+            .object([
+                ("migration", .integer(Int(found.version))), ("newest", .integer(Int(Migrator.newest))),
+                ("missing", .array(found.missingSteps.map { .string($0) })),
+                ("fault", found.fault.map { .string($0) } ?? .null),
+                ("missing_months", .array(found.missingMonths.map { .string(String($0.description.prefix(7))) })),
             ])
         )
     }

@@ -34,7 +34,7 @@ public struct Retention {
         defer { _ = try? connection.executeUnprepared("SELECT pg_advisory_unlock(\(Self.lock))") }
         var dropped: [String] = []
         for partition in try partitions() where partition.month < floor {
-            try drop(partition)
+            if partition.isMine { try drop(partition) } else { try haveDropped(partition) }
             dropped.append(partition.name)
         }
         return (floor, dropped)
@@ -48,12 +48,15 @@ public struct Retention {
         let month: CalendarDay
         /// A detach that was interrupted; it has to be finished before anything else.
         let isDetaching: Bool
+        /// Only the owner may detach and drop.
+        let isMine: Bool
     }
 
     private func partitions() throws -> [Partition] {
         let result = try connection.executeUnprepared(
             """
-            SELECT parent.relname::text, child.relname::text, inherits.inhdetachpending
+            SELECT parent.relname::text, child.relname::text, inherits.inhdetachpending,
+                pg_has_role(parent.relowner, 'USAGE') AND pg_has_role(child.relowner, 'USAGE')
             FROM pg_inherits AS inherits
             JOIN pg_class AS parent ON parent.oid = inherits.inhparent
             JOIN pg_class AS child ON child.oid = inherits.inhrelid
@@ -65,8 +68,15 @@ public struct Retention {
         for row in 0..<result.rowCount {
             let name = try result.text(row, 1)
             guard let month = Self.month(of: name) else { continue }
-            let isDetaching = try result.bool(row, 2)
-            list.append(Partition(parent: try result.text(row, 0), name: name, month: month, isDetaching: isDetaching))
+            list.append(
+                Partition(
+                    parent: try result.text(row, 0),
+                    name: name,
+                    month: month,
+                    isDetaching: try result.bool(row, 2),
+                    isMine: try result.bool(row, 3)
+                )
+            )
         }
         return list
     }
@@ -89,5 +99,13 @@ public struct Retention {
             "ALTER TABLE \(partition.parent) DETACH PARTITION \(partition.name) \(how)"
         )
         try connection.executeUnprepared("DROP TABLE \(partition.name)")
+    }
+
+    /// By a function with the owner's rights, which waits at most a second for running batches.
+    private func haveDropped(_ partition: Partition) throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.append(text: partition.parent)
+        parameters.append(date: partition.month.daysSinceEpoch)
+        try connection.executeUnprepared("SELECT drop_month($1::text, $2::date)", parameters)
     }
 }

@@ -89,6 +89,18 @@ public final class KafkaAdmin: Sendable {
         try client.watermarks(partition, timeoutMilliseconds: timeoutMilliseconds)
     }
 
+    /// Where the log of each partition was at a time: the first record that has this time or a later one; `nil` where
+    /// there is none yet.
+    ///
+    /// - Throws: `isUnsupported` on the mock cluster.
+    public func offsets(
+        at milliseconds: Int64,
+        _ partitions: [TopicPartition],
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> [Int64?] {
+        try client.offsets(at: milliseconds, partitions, deadline: Deadline(milliseconds: timeoutMilliseconds))
+    }
+
     /// The next offsets that a group has committed; `nil` where there is none.
     public func committedOffsets(
         group: String,
@@ -176,6 +188,25 @@ extension ClientHandle {
                 return topic.err == RD_KAFKA_RESP_ERR_NO_ERROR && partitions.allSatisfy { $0.leader >= 0 }
             }
             if !isReady { throw KafkaError(RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, name) }
+        }
+    }
+
+    func offsets(
+        at milliseconds: Int64,
+        _ partitions: [TopicPartition],
+        deadline: Deadline
+    ) throws(KafkaError) -> [Int64?] {
+        if try isMock(timeoutMilliseconds: deadline.remaining) {
+            throw KafkaError(code: KafkaError.Code.unsupportedFeature, detail: "the development broker")
+        }
+        return try retrying(until: deadline) { () throws(KafkaError) in
+            let list = PartitionList(capacity: partitions.count)
+            for partition in partitions { list.add(partition, offset: milliseconds) }
+            let code = rd_kafka_offsets_for_times(pointer, list.pointer, max(1, deadline.remaining))
+            try KafkaError.check(code, "offsets by time")
+            if let error = list.firstError() { throw error }
+            // A negative one stands for the end of the log.
+            return list.elements.map { $0.offset < 0 ? nil : $0.offset }
         }
     }
 
