@@ -112,6 +112,33 @@ struct IngestServerTests {
         #expect(!ingest.logLines.joined().contains(token))
     }
 
+    @Test func `nobody decompresses for a client that is not let in`() throws {
+        let ingest = try IngestUnderTest()
+        let client = try ingest.connect()
+        let token = try IngestUnderTest.token()
+        func outcome(_ path: String, token: String?, type: String = "application/json") throws -> String {
+            let answer = try client.request(
+                "POST",
+                path,
+                token: token,
+                type: type,
+                headers: ["Content-Encoding: gzip"],
+                body: "no gzip"
+            )
+            let code = answer.body.split(separator: "\"").drop { $0 != "code" }.dropFirst(2).first ?? ""
+            return "\(answer.status) \(code)"
+        }
+        // What is no gzip is only found by whoever looks into it.
+        #expect(try outcome("/v1/days", token: token) == "400 bad_gzip")
+        #expect(try outcome("/v1/days", token: nil) == "401 missing")
+        #expect(try outcome("/v1/days", token: token + "x") == "401 bad_signature")
+        #expect(try outcome("/v1/days", token: IngestUnderTest.token(role: .connector)) == "403 forbidden")
+        #expect(try outcome("/v1/days", token: token, type: "text/plain") == "415 media_type")
+        #expect(try outcome("/nowhere", token: nil) == "404 not_found")
+        #expect(try outcome("/v1/account", token: token) == "405 method_not_allowed")
+        #expect(ingest.metrics.contains(#"daybook_ingest_requests_total{route="/v1/days",status="401"} 2"#))
+    }
+
     @Test func `strict refuses the whole request for one bad day`() throws {
         let ingest = try IngestUnderTest()
         let client = try ingest.connect()
