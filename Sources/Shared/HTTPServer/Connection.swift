@@ -46,6 +46,12 @@ final class Connection {
         sentContinue = false
     }
 
+    /// Whether something of a request is there: line ends between two of them are nothing.
+    func hasMessageBytes() -> Bool {
+        if input.parsedOffset == 0 { input.skipLineEnds() }
+        return input.messageBytes > 0
+    }
+
     /// Takes in what has been read; nil if there was nothing new.
     func parse() -> ParseOutcome? {
         if input.parsedOffset == 0 { input.skipLineEnds() }

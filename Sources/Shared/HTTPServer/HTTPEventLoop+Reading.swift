@@ -81,7 +81,8 @@ extension HTTPEventLoop {
             connection.input.didRead(count)
             // Less than there was room for: the socket is empty, and a new edge will tell of more.
             connection.isReadable = count == room.count || connection.peerIsDone
-            guard !connection.isArriving else { return }
+            // A line end behind the last request begins no new one.
+            guard !connection.isArriving, connection.hasMessageBytes() else { return }
             beginArrival(connection)
         case .nothingNow:
             connection.isReadable = false
