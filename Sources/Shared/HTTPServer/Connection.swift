@@ -72,11 +72,12 @@ final class Connection {
         return outcome
     }
 
-    /// How many bytes to make room for before the next read.
+    /// How many bytes to make room for before the next read, whatever length was announced: memory is lent for bytes that
+    /// came, not for promises.
     var wantedRoom: Int {
         let head = parser.head
         guard head.pointee.isComplete, !head.pointee.isChunked else { return 4_096 }
-        return max(head.pointee.contentLength - head.pointee.bodyLength, 1)
+        return max(min(head.pointee.contentLength - head.pointee.bodyLength, 4_096), 1)
     }
 }
 
