@@ -178,6 +178,46 @@ struct IngestServerTests {
         }
     }
 
+    @Test func `readiness follows the broker's going and coming within seconds`() throws {
+        let ingest = try IngestUnderTest(["DAYBOOK_REQUEST_DEADLINE_MS": "300"])
+        let client = try ingest.connect()
+        let token = try IngestUnderTest.token()
+        try ingest.cluster.setDown(broker: 1)
+        for _ in 0..<3 {
+            #expect(try client.request("POST", "/v1/days", token: token, body: IngestUnderTest.body()).status == 503)
+        }
+        try waitUntil("not ready") { !ingest.server.isReady }
+        #expect(try ingest.connectAdmin().request("GET", "/readyz").body.contains("kafka_unconfirmed: "))
+        try ingest.cluster.setUp(broker: 1)
+        try waitUntil("ready again") { ingest.server.isReady }
+    }
+
+    @Test func `what a failed heartbeat would have told is told by the next`() throws {
+        let ingest = try IngestUnderTest(partitions: 1)
+        // INVALID_RECORD is not retried.
+        try ingest.cluster.failProduceRequests(with: Array(repeating: 87, count: 1000))
+        let client = try ingest.connect()
+        for _ in 0..<3 { #expect(try client.request("POST", "/v1/days", body: IngestUnderTest.body()).status == 401) }
+        let failures = try #require(ingest.heartbeats("failed"))
+        try waitUntil("rounds that fail") { try #require(ingest.heartbeats("failed")) >= failures + 3 }
+        try ingest.cluster.clearProduceErrors()
+        let reader = try KafkaReader(
+            properties: [("bootstrap.servers", ingest.cluster.bootstrapServers)],
+            log: { _ in }
+        )
+        try reader.start(TopicPartition(topic: "daybook.days.live.v1", partition: 0), from: .beginning)
+        var requests: Int64 = 0
+        try waitUntil("all requests are told") {
+            guard let record = try reader.next(timeoutMilliseconds: 1000) else { return false }
+            let text = record.withValue {
+                String(decoding: $0 ?? UnsafeRawBufferPointer(start: nil, count: 0), as: UTF8.self)
+            }
+            requests += text.split { !$0.isNumber }.first.flatMap { Int64($0) } ?? 0
+            return requests == 3
+        }
+        reader.stop()
+    }
+
     @Test func `after a fatal error the next request works, with a new producer`() throws {
         let ingest = try IngestUnderTest(["DAYBOOK_HEARTBEAT_INTERVAL_MS": "60000"])
         let client = try ingest.connect()
