@@ -3,6 +3,7 @@ import HTTPServer
 import Kafka
 import MessageContract
 import Observability
+import ServiceRuntime
 import Testing
 
 @testable import IngestService
@@ -118,6 +119,28 @@ struct HeartbeatMonitorTests {
         monitor.begin(partitions: 1, now: later(700))
         monitor.begin(partitions: 1, now: later(10))
         #expect(!monitor.isSilent(now: later(14)) && monitor.isSilent(now: later(15)))
+    }
+}
+
+struct ProducerHolderTests {
+    @Test func `a producer that fails for good is replaced at once, one that follows it a second later`() throws {
+        let time = ManualTime()
+        let replaced = MetricsRegistry().counter(IngestMetricsCatalogue.producersReplaced)
+        let holder = try ProducerHolder(
+            properties: [("bootstrap.servers", "127.0.0.1:1")],
+            topics: ["t"],
+            log: .disabled,
+            replaced: replaced,
+            time: time
+        )
+        let first = holder.producer
+        let second = try #require(holder.replace(first))
+        #expect(second !== first && holder.producer === second)
+        #expect(holder.replace(first) == nil)
+        time.advance(milliseconds: 999)
+        #expect(holder.replace(second) == nil)
+        time.advance(milliseconds: 1)
+        #expect(holder.replace(second) != nil && replaced.value == 2)
     }
 }
 
