@@ -121,6 +121,24 @@ struct ConversationTests {
     }
 
     @Test
+    func `a compressed body is left alone where the handler needs none of it`() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            let bomb = gzipped([UInt8](repeating: 0, count: 200 << 20))
+            for body in [bomb, Array("no gzip".utf8)] {
+                try client.send(post("/closed", body, headers: "Content-Encoding: gzip\r\n"))
+                let refused = try client.read()
+                #expect(refused.status == 401 && refused.text == "closed")
+                try client.send(post("/unread", body, headers: "Content-Encoding: gzip\r\n"))
+                #expect(try client.read().text == "post /unread||")
+            }
+            try client.send(post("/closed", "next"))
+            #expect(try client.read().text == "post /closed||next")
+            #expect(server.observer.refused.count == 0)
+        }
+    }
+
+    @Test
     func `a gzip bomb, a cut and a damaged stream are refused, and the connection stays usable`() throws {
         try TestServer.run { server in
             let whole = gzipped(Array(String(repeating: "hello ", count: 2_000).utf8))

@@ -113,12 +113,42 @@ struct InsideTests {
             let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n"
             // Two have room; whichever is read last is refused.
             let clients = try (0..<3).map { _ in try server.connect() }
-            for client in clients { try client.send(head + String(repeating: "x", count: 20_000)) }
+            for client in clients { try client.send(head + String(repeating: "x", count: 900_000)) }
             #expect(server.observer.refused.next() == "503 overloaded")
             let small = try server.connect()
             try small.send(post("/x", "y"))
             #expect(try small.read().status == 200 && clients.count == 3)
         }
+    }
+
+    @Test(arguments: [true, false])
+    func `memory is lent for bytes that came, and a large body is moved only a few times`(isChunked: Bool) throws {
+        let limits = Limits(HTTPServerConfiguration())
+        let pool = BlockPool(limit: 4 << 20)
+        let framing = isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000000"
+        let head = Array("POST / HTTP/1.1\r\nHost: h\r\n\(framing)\r\n\r\n".utf8)
+        let piece: [UInt8] = Array(isChunked ? "f8\r\n".utf8 : "".utf8) + [UInt8](repeating: 120, count: 248)
+        var waiting: [Connection] = []
+        for slot in 0..<100 {
+            let connection = try #require(Connection(slot: slot, limits: limits))
+            let hasRoom = connection.input.append(head, from: pool)
+            let outcome = connection.parse()
+            let hasMore = connection.input.reserve(connection.wantedRoom, from: pool)
+            #expect(hasRoom && hasMore && outcome != nil)
+            waiting.append(connection)
+        }
+        let connection = waiting[0]
+        var moves = 0
+        for _ in 0..<4_000 {
+            let block = connection.input.block
+            let hasRoom = connection.input.reserve(connection.wantedRoom, from: pool)
+            if connection.input.block != block { moves += 1 }
+            let isTaken = connection.input.append(piece + Array(isChunked ? "\r\n".utf8 : "".utf8), from: pool)
+            #expect(hasRoom && isTaken)
+            guard case .incomplete = connection.parse() else { break }
+        }
+        #expect(connection.parser.head.pointee.bodyLength > 900_000 && moves <= 10, "\(moves)")
+        for connection in waiting { connection.input.release(to: pool) }
     }
 
     @Test

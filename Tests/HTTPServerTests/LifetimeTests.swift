@@ -73,6 +73,26 @@ struct LifetimeTests {
     }
 
     @Test
+    func `a line end behind a request does not begin the next one's time`() throws {
+        var configuration = HTTPServerConfiguration()
+        configuration.requestTimeout = .milliseconds(100)
+        try TestServer.run(configuration) { server in
+            let together = try server.connect()
+            try together.send(post("/x", "y") + "\r\n")
+            #expect(try together.read().status == 200)
+            let apart = try server.connect()
+            try apart.send(post("/x", "y"))
+            #expect(try apart.read().status == 200)
+            try apart.send("\r\n")
+            #expect(server.observer.closed.next(seconds: 0.4) == nil)
+            for client in [together, apart] {
+                try client.send(post("/x", "z"))
+                #expect(try client.read().text == "post /x||z")
+            }
+        }
+    }
+
+    @Test
     func `an idle connection is closed after its time`() throws {
         var configuration = HTTPServerConfiguration()
         configuration.idleTimeout = .milliseconds(60)

@@ -230,6 +230,16 @@ struct DaysRequestTests {
         #expect(read.localDate == CalendarDay("2026-09-02"))
     }
 
+    @Test(arguments: ["0000-01-01T00:00:00+23:59", "0000-01-01T00:00:00Z", "1969-12-31T23:59:59.9Z"])
+    func `a time before the earliest is written as that, which every reader of the record takes`(
+        observed: String
+    ) throws {
+        let body =
+            #"{"source":"apple_health","observed_at":"\#(observed)","days":[{"date":"2026-09-02","steps":1}]}"#
+        let days = try Sending().days("/v1/days", body)
+        #expect(days.map(\.version.instant) == [.earliest])
+    }
+
     @Test func `the zone comes from the payload, the claim, the header or the fallback`() throws {
         let header = Array("America/New_York".utf8)
         let nonsense = Array("Nowhere".utf8)

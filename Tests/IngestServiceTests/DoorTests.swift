@@ -3,6 +3,7 @@ import HTTPServer
 import Kafka
 import MessageContract
 import Observability
+import ServiceRuntime
 import Testing
 
 @testable import IngestService
@@ -79,25 +80,67 @@ struct HeartbeatMonitorTests {
         #expect(skew(appendedAfter: 180_010, reportedAfter: 10) == -180_000)
     }
 
-    @Test func `a round is finished by its last report and fails with any`() {
+    @Test func `a round is finished by its last report, and confirmed by one that is good`() {
         var monitor = HeartbeatMonitor()
-        #expect(monitor.isSilent(now: start, seconds: 60))
         monitor.begin(partitions: 3, now: start)
         let round = monitor.round
         #expect(!monitor.isDue(now: start.advanced(bySeconds: 29)))
         #expect(monitor.isDue(now: start.advanced(bySeconds: 30)))
-        #expect(monitor.report(round: round, isAcknowledged: true, appendTime: nil, now: start) == nil)
-        #expect(monitor.report(round: round &- 1, isAcknowledged: true, appendTime: nil, now: start) == nil)
         #expect(monitor.report(round: round, isAcknowledged: false, appendTime: nil, now: start) == nil)
+        #expect(monitor.report(round: round &- 1, isAcknowledged: true, appendTime: nil, now: start) == nil)
+        #expect(monitor.report(round: round, isAcknowledged: true, appendTime: nil, now: start) == nil)
         #expect(
-            monitor.report(round: round, isAcknowledged: true, appendTime: nil, now: start)
-                == .init(isConfirmed: false, skewMilliseconds: nil)
+            monitor.report(round: round, isAcknowledged: false, appendTime: nil, now: start)
+                == .init(isConfirmed: true, skewMilliseconds: nil)
         )
+        monitor.begin(partitions: 1, now: start)
+        let bad = monitor.report(round: monitor.round, isAcknowledged: false, appendTime: nil, now: start)
+        #expect(bad == .init(isConfirmed: false, skewMilliseconds: nil))
         monitor.begin(partitions: 1, now: start)
         let last = monitor.report(round: monitor.round, isAcknowledged: true, appendTime: start, now: start)
         #expect(last == .init(isConfirmed: true, skewMilliseconds: 0))
-        #expect(!monitor.isSilent(now: start.advanced(bySeconds: 60), seconds: 60))
-        #expect(monitor.isSilent(now: start.advanced(bySeconds: 61), seconds: 60))
+    }
+
+    @Test func `Kafka is silent when nothing was acknowledged for some seconds, however many rounds failed in them`() {
+        var monitor = HeartbeatMonitor()
+        func later(_ seconds: Int) -> Instant { start.advanced(bySeconds: seconds) }
+        #expect(!monitor.isSilent(now: later(60)))
+        for second in 0..<5 {
+            monitor.begin(partitions: 2, now: later(second))
+            _ = monitor.report(round: monitor.round, isAcknowledged: false, appendTime: nil, now: later(second))
+            #expect(!monitor.isSilent(now: later(second)))
+        }
+        #expect(monitor.isSilent(now: later(5)))
+        // One partition that hangs is no silence.
+        monitor.begin(partitions: 2, now: later(6))
+        _ = monitor.report(round: monitor.round, isAcknowledged: true, appendTime: nil, now: later(6))
+        #expect(!monitor.isSilent(now: later(600)))
+        // A clock that was set back.
+        monitor.begin(partitions: 1, now: later(700))
+        monitor.begin(partitions: 1, now: later(10))
+        #expect(!monitor.isSilent(now: later(14)) && monitor.isSilent(now: later(15)))
+    }
+}
+
+struct ProducerHolderTests {
+    @Test func `a producer that fails for good is replaced at once, one that follows it a second later`() throws {
+        let time = ManualTime()
+        let replaced = MetricsRegistry().counter(IngestMetricsCatalogue.producersReplaced)
+        let holder = try ProducerHolder(
+            properties: [("bootstrap.servers", "127.0.0.1:1")],
+            topics: ["t"],
+            log: .disabled,
+            replaced: replaced,
+            time: time
+        )
+        let first = holder.producer
+        let second = try #require(holder.replace(first))
+        #expect(second !== first && holder.producer === second)
+        #expect(holder.replace(first) == nil)
+        time.advance(milliseconds: 999)
+        #expect(holder.replace(second) == nil)
+        time.advance(milliseconds: 1)
+        #expect(holder.replace(second) != nil && replaced.value == 2)
     }
 }
 

@@ -114,6 +114,33 @@ struct IngestServerTests {
         #expect(!ingest.logLines.joined().contains(token))
     }
 
+    @Test func `nobody decompresses for a client that is not let in`() throws {
+        let ingest = try IngestUnderTest()
+        let client = try ingest.connect()
+        let token = try IngestUnderTest.token()
+        func outcome(_ path: String, token: String?, type: String = "application/json") throws -> String {
+            let answer = try client.request(
+                "POST",
+                path,
+                token: token,
+                type: type,
+                headers: ["Content-Encoding: gzip"],
+                body: "no gzip"
+            )
+            let code = answer.body.split(separator: "\"").drop { $0 != "code" }.dropFirst(2).first ?? ""
+            return "\(answer.status) \(code)"
+        }
+        // What is no gzip is only found by whoever looks into it.
+        #expect(try outcome("/v1/days", token: token) == "400 bad_gzip")
+        #expect(try outcome("/v1/days", token: nil) == "401 missing")
+        #expect(try outcome("/v1/days", token: token + "x") == "401 bad_signature")
+        #expect(try outcome("/v1/days", token: IngestUnderTest.token(role: .connector)) == "403 forbidden")
+        #expect(try outcome("/v1/days", token: token, type: "text/plain") == "415 media_type")
+        #expect(try outcome("/nowhere", token: nil) == "404 not_found")
+        #expect(try outcome("/v1/account", token: token) == "405 method_not_allowed")
+        #expect(ingest.metrics.contains(#"daybook_ingest_requests_total{route="/v1/days",status="401"} 2"#))
+    }
+
     @Test func `strict refuses the whole request for one bad day`() throws {
         let ingest = try IngestUnderTest()
         let client = try ingest.connect()
@@ -151,6 +178,46 @@ struct IngestServerTests {
         try waitUntil("accepted again") {
             try client.request("POST", "/v1/days", token: token, body: IngestUnderTest.body()).status == 202
         }
+    }
+
+    @Test func `readiness follows the broker's going and coming within seconds`() throws {
+        let ingest = try IngestUnderTest(["DAYBOOK_REQUEST_DEADLINE_MS": "300"])
+        let client = try ingest.connect()
+        let token = try IngestUnderTest.token()
+        try ingest.cluster.setDown(broker: 1)
+        for _ in 0..<3 {
+            #expect(try client.request("POST", "/v1/days", token: token, body: IngestUnderTest.body()).status == 503)
+        }
+        try waitUntil("not ready") { !ingest.server.isReady }
+        #expect(try ingest.connectAdmin().request("GET", "/readyz").body.contains("kafka_unconfirmed: "))
+        try ingest.cluster.setUp(broker: 1)
+        try waitUntil("ready again") { ingest.server.isReady }
+    }
+
+    @Test func `what a failed heartbeat would have told is told by the next`() throws {
+        let ingest = try IngestUnderTest(partitions: 1)
+        // INVALID_RECORD is not retried.
+        try ingest.cluster.failProduceRequests(with: Array(repeating: 87, count: 1000))
+        let client = try ingest.connect()
+        for _ in 0..<3 { #expect(try client.request("POST", "/v1/days", body: IngestUnderTest.body()).status == 401) }
+        let failures = try #require(ingest.heartbeats("failed"))
+        try waitUntil("rounds that fail") { try #require(ingest.heartbeats("failed")) >= failures + 3 }
+        try ingest.cluster.clearProduceErrors()
+        let reader = try KafkaReader(
+            properties: [("bootstrap.servers", ingest.cluster.bootstrapServers)],
+            log: { _ in }
+        )
+        try reader.start(TopicPartition(topic: "daybook.days.live.v1", partition: 0), from: .beginning)
+        var requests: Int64 = 0
+        try waitUntil("all requests are told") {
+            guard let record = try reader.next(timeoutMilliseconds: 1000) else { return false }
+            let text = record.withValue {
+                String(decoding: $0 ?? UnsafeRawBufferPointer(start: nil, count: 0), as: UTF8.self)
+            }
+            requests += text.split { !$0.isNumber }.first.flatMap { Int64($0) } ?? 0
+            return requests == 3
+        }
+        reader.stop()
     }
 
     @Test func `after a fatal error the next request works, with a new producer`() throws {

@@ -70,6 +70,17 @@ struct AppleHealthRouteTests {
         }
     }
 
+    @Test func `a body of repeated keys is refused with an answer that is no larger than itself`() throws {
+        let keys = Array(repeating: #""hrv":1,"date":"x""#, count: 20_000).joined(separator: ",")
+        guard case .failure(let problem) = try sending.send("POST", appleHealth, "{\(keys)}") else {
+            Issue.record("it was accepted")
+            return
+        }
+        #expect(problem.status == 422 && problem.errors.count < 20)
+        let stored = try sending.outcome("POST", appleHealth, #"{"days":[{"steps":1},{\#(keys)}]}"#)
+        #expect(stored.hasPrefix("200 ") && stored.utf8.count < 2000)
+    }
+
     @Test func `a bad day is told in the warnings and its neighbours are stored`() throws {
         let body =
             #"{"days":[{"date":"2026-09-01","steps":7},{"date":"2026-09-02","steps":"many","hrv":777},7]}"#
@@ -157,7 +168,7 @@ struct TraineeDaysRouteTests {
             #"{"days":[{"date":"2026-09-01","steps":1},{"date":"2026-09-02","steps":-1}]}"#,
             "400 invalid days[1].steps bad_steps"
         ),
-        (#"{"days":[{"date":"2026-09-02","steps":1,"steps":1}]}"#, "400 invalid steps duplicate_key"),
+        (#"{"days":[{"date":"2026-09-02","steps":1,"steps":1}]}"#, "400 invalid days[0].steps duplicate_key"),
     ])
     func `any violation refuses the whole body`(text: String, expected: String) throws {
         #expect(try Sending().outcome("POST", trainee, text) == expected)

@@ -82,6 +82,14 @@ final class IngestUnderTest {
 
     var metrics: String { String(decoding: registry.renderPrometheusText(), as: UTF8.self) }
 
+    /// How many heartbeat records had this outcome.
+    func heartbeats(_ outcome: String) -> Int? {
+        let name = #"daybook_ingest_heartbeats_total{outcome="\#(outcome)"} "#
+        return metrics.split(separator: "\n").first { $0.hasPrefix(name) }.flatMap {
+            Int($0.dropFirst(name.utf8.count))
+        }
+    }
+
     func connect() throws -> Client { try Client(port: try #require(server.port)) }
     func connectAdmin() throws -> Client { try Client(port: try #require(admin.read())) }
 

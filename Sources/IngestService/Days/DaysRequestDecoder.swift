@@ -48,7 +48,8 @@ public final class DaysRequestDecoder {
         let fields = try RequestFields(object)
         let source = try fields.readSource()
         let origin = try fields.readOrigin(of: source)
-        let observedAt = try fields.readObservedAt().map { min($0, context.receivedAt) }
+        // What is before the earliest means the same as that; and the record has no form for years before 0.
+        let observedAt = try fields.readObservedAt().map { max(.earliest, min($0, context.receivedAt)) }
         let keepsZeros = try fields.readKeepsZeros()
         let (zone, offset) = try resolveZone(fields, context)
         let effective = Version.effectiveInstant(observedAt: observedAt, receivedAt: context.receivedAt)

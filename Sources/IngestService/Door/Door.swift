@@ -260,6 +260,24 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         counter.increment()
     }
 
+    /// Whoever is refused without a look at the body is refused before it is decompressed: some kilobytes hold megabytes.
+    func bodyUse(_ request: borrowing HTTPRequest) -> HTTPBodyUse {
+        guard case .route(let route, _) = dispatcher.match(request.method, request.path),
+            dispatcher.routes[route].isWrite, request.method.hasBody
+        else { return .ignore }
+        do throws(RequestProblem) {
+            guard state.readiness.isDoorOpen else { throw .notReady }
+            guard RequestBytes.isJSON(contentType: request.header(.contentType)) else { throw .unsupportedMediaType }
+            let now = Instant(microseconds: state.time.wallMicroseconds())
+            // It is asked for again when the request is handled, and then remembered.
+            _ = try dispatcher.identify(route, authorization: request.header(.authorization), now: now)
+            return .read
+        } catch {
+            state.countRequest()
+            return .answer(refuse(error, route))
+        }
+    }
+
     /// Answers all that still wait: the process ends, and whether Kafka has their records will not be known here.
     func giveUp() {
         for exchange in table.exchanges {

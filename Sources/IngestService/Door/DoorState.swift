@@ -62,4 +62,10 @@ final class DoorState: Sendable {
         answered.wrappingAdd(all - counted, ordering: .relaxed)
         return (requests, counted)
     }
+
+    /// Undoes `takeCounts`, for counts that reached nobody.
+    func putBack(_ counts: (requests: Int, answered: Int)) {
+        requests.wrappingAdd(counts.requests, ordering: .relaxed)
+        answered.wrappingAdd(counts.answered, ordering: .relaxed)
+    }
 }

@@ -65,6 +65,8 @@ struct AppleHealthDays {
         var hasDate = false
         var seen: MetricSet = []
         func bad(_ field: StaticString, _ code: StaticString, _ message: StaticString) {
+            // A body of nothing but repeated keys must not become an answer many times its size.
+            guard errors.count <= Self.fields.count else { return }
             errors.append(FieldError(index: index, field: "\(path)\(field)", code: code, message: message))
         }
         while let (key, value) = object.next() {

@@ -37,10 +37,11 @@ struct TraineeDays {
             guard let object = day.object else {
                 throw .refusedWhole(path, "not_an_object", "A day must be an object with date and steps.")
             }
-            guard let date = try Self.member(object, "date")?.text.flatMap({ CalendarDay(ascii: $0.span) }) else {
+            guard let date = try Self.member(object, "date", of: path)?.text.flatMap({ CalendarDay(ascii: $0.span) })
+            else {
                 throw .refusedWhole(path + ".date", "bad_date", "Send a day of the calendar as YYYY-MM-DD.")
             }
-            guard let steps = try Self.member(object, "steps"),
+            guard let steps = try Self.member(object, "steps", of: path),
                 case .tenths(let tenths) = MetricNumber.read(steps, bounds: bounds[Metric.steps.index])
             else { throw .refusedWhole(path + ".steps", "bad_steps", "Send a whole number from 0 to 100000.") }
             // A missing read looks like a zero.
@@ -49,11 +50,16 @@ struct TraineeDays {
         }
     }
 
-    private static func member(_ object: JSONObject, _ name: StaticString) throws(RequestProblem) -> JSONValue? {
+    private static func member(
+        _ object: JSONObject,
+        _ name: StaticString,
+        of path: String? = nil
+    ) throws(RequestProblem) -> JSONValue? {
         do {
             return try object.member(name)
         } catch {
-            throw .refusedWhole(name.description, "duplicate_key", "Send this field once.")
+            let field = path.map { "\($0).\(name)" } ?? name.description
+            throw .refusedWhole(field, "duplicate_key", "Send this field once.")
         }
     }
 }

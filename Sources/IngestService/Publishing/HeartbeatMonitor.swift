@@ -4,16 +4,22 @@ import Domain
 struct HeartbeatMonitor {
     /// After this long a round that was not finished is given up.
     static let patienceSeconds = 30
+    /// How long no heartbeat at all may be acknowledged.
+    static let silenceSeconds = 5
 
     private(set) var round: UInt32 = 0
     private var sentAt = Instant(microseconds: 0)
     private var outstanding = 0
-    private var hasFailures = false
     private var skews: [Int64] = []
-    private var confirmedAt: Instant?
+    /// Of the present round.
+    private(set) var acknowledged = 0
+    /// When the first heartbeat was sent since the last one that was acknowledged.
+    private var waitingSince: Instant?
 
     /// What a finished round says.
     struct Finished: Equatable {
+        /// Kafka takes records. Partitions without a leader don't change that: their users would fare no better at
+        /// another process, and the others' users no better anywhere than here.
         var isConfirmed: Bool
         /// How far our clock is ahead of the broker's that differs most, in milliseconds; nil without append times.
         var skewMilliseconds: Int64?
@@ -29,7 +35,8 @@ struct HeartbeatMonitor {
         round &+= 1
         sentAt = now
         outstanding = partitions
-        hasFailures = false
+        acknowledged = 0
+        if waitingSince.map({ now < $0 }) ?? true { waitingSince = now }
         skews.removeAll(keepingCapacity: true)
     }
 
@@ -44,11 +51,13 @@ struct HeartbeatMonitor {
     mutating func report(round: UInt32, isAcknowledged: Bool, appendTime: Instant?, now: Instant) -> Finished? {
         guard round == self.round, outstanding > 0 else { return nil }
         outstanding -= 1
-        if !isAcknowledged { hasFailures = true }
-        if isAcknowledged, let appendTime { skews.append(skew(appendTime, now)) }
+        if isAcknowledged {
+            acknowledged += 1
+            waitingSince = nil
+            if let appendTime { skews.append(skew(appendTime, now)) }
+        }
         guard outstanding == 0 else { return nil }
-        if !hasFailures { confirmedAt = now }
-        return Finished(isConfirmed: !hasFailures, skewMilliseconds: skews.max { $0.magnitude < $1.magnitude })
+        return Finished(isConfirmed: acknowledged > 0, skewMilliseconds: skews.max { $0.magnitude < $1.magnitude })
     }
 
     /// The record was appended between sending and now: only what lies outside is skew.
@@ -61,9 +70,9 @@ struct HeartbeatMonitor {
         return append > received ? received - append : 0
     }
 
-    /// No round was confirmed for so long that Kafka counts as away.
-    func isSilent(now: Instant, seconds: Int) -> Bool {
-        guard let confirmedAt else { return true }
-        return now > confirmedAt.advanced(bySeconds: seconds)
+    /// No heartbeat was acknowledged for so long that Kafka counts as away.
+    func isSilent(now: Instant) -> Bool {
+        guard let waitingSince else { return false }
+        return now >= waitingSince.advanced(bySeconds: Self.silenceSeconds)
     }
 }

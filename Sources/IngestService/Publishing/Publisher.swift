@@ -25,6 +25,8 @@ final class Publisher: @unchecked Sendable {
     private var batches: [[DeliveryReport]] = []
     private var monitor = HeartbeatMonitor()
     private var partitions = 0
+    /// What the present round of heartbeats tells.
+    private var sentCounts = (requests: 0, answered: 0)
     /// The producer whose reports are read.
     private var watched: KafkaProducer?
 
@@ -89,11 +91,13 @@ final class Publisher: @unchecked Sendable {
     /// Sends a heartbeat to each live partition, unless the last ones are still on their way.
     private func beat() {
         let now = Instant(microseconds: state.time.wallMicroseconds())
-        let patience = 3 * Int(settings.heartbeatInterval.components.seconds) + HeartbeatMonitor.patienceSeconds
-        if monitor.isSilent(now: now, seconds: patience) { state.readiness.set(heartbeat: .noHeartbeat) }
+        if monitor.isSilent(now: now) { state.readiness.set(heartbeat: .noHeartbeat) }
         guard partitions > 0, monitor.isDue(now: now) else { return }
+        // What no heartbeat has told is told by the next: the requests of an outage are the ones that matter.
+        if monitor.acknowledged == 0 { state.putBack(sentCounts) }
         monitor.begin(partitions: partitions, now: now)
         let counts = state.takeCounts()
+        sentCounts = counts
         let value = HeartbeatRecord(requests: counts.requests, answered: counts.answered).encoded()
         let producer = state.holder.producer
         let tag = RecordTag(heartbeatRound: monitor.round).rawValue

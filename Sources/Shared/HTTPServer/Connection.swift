@@ -46,6 +46,12 @@ final class Connection {
         sentContinue = false
     }
 
+    /// Whether something of a request is there: line ends between two of them are nothing.
+    func hasMessageBytes() -> Bool {
+        if input.parsedOffset == 0 { input.skipLineEnds() }
+        return input.messageBytes > 0
+    }
+
     /// Takes in what has been read; nil if there was nothing new.
     func parse() -> ParseOutcome? {
         if input.parsedOffset == 0 { input.skipLineEnds() }
@@ -66,11 +72,12 @@ final class Connection {
         return outcome
     }
 
-    /// How many bytes to make room for before the next read.
+    /// How many bytes to make room for before the next read, whatever length was announced: memory is lent for bytes that
+    /// came, not for promises.
     var wantedRoom: Int {
         let head = parser.head
         guard head.pointee.isComplete, !head.pointee.isChunked else { return 4_096 }
-        return max(head.pointee.contentLength - head.pointee.bodyLength, 1)
+        return max(min(head.pointee.contentLength - head.pointee.bodyLength, 4_096), 1)
     }
 }
 

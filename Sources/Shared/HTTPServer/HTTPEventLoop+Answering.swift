@@ -116,8 +116,9 @@ extension HTTPEventLoop {
     func beginNext(_ connection: Connection) {
         connection.beginMessage()
         deadlines[connection.slot] = now &+ limits.idleTimeout
-        if connection.input.messageBytes > 0 { beginArrival(connection) }
-        if connection.input.messageBytes > 0 || connection.isReadable || isDraining { enqueue(connection) }
+        let hasMore = connection.hasMessageBytes()
+        if hasMore { beginArrival(connection) } else { connection.input.release(to: pool) }
+        if hasMore || connection.isReadable || isDraining { enqueue(connection) }
     }
 
     /// Answers with the server's own problem and closes.

@@ -82,7 +82,8 @@ extension HTTPEventLoop {
             connection.input.didRead(count)
             // Less than there was room for: the socket is empty, and a new edge will tell of more.
             connection.isReadable = count == room.count || connection.peerIsDone
-            guard !connection.isArriving else { return }
+            // A line end behind the last request begins no new one.
+            guard !connection.isArriving, connection.hasMessageBytes() else { return }
             beginArrival(connection)
         case .nothingNow:
             connection.isReadable = false
@@ -118,10 +119,17 @@ extension HTTPEventLoop {
         let head = connection.parser.head
         var body = UnsafeRawBufferPointer(start: message + head.pointee.bodyStart, count: head.pointee.bodyLength)
         if head.pointee.isGzip {
-            switch gzip.decode(body) {
-            case .body(let plain): body = plain
-            case .corrupt: return decline(connection, .gzip)
-            case .tooLarge: return decline(connection, .decompressedTooLarge)
+            let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+            let outline = HTTPRequest(base: UnsafeRawPointer(message), parser: connection.parser, body: nothing)
+            switch handler.bodyUse(outline) {
+            case .read:
+                switch gzip.decode(body) {
+                case .body(let plain): body = plain
+                case .corrupt: return decline(connection, .gzip)
+                case .tooLarge: return decline(connection, .decompressedTooLarge)
+                }
+            case .ignore: body = nothing
+            case .answer(let response): return decline(connection, response)
             }
         }
         connection.machine.handOver(keepsAlive: head.pointee.keepsAlive && !isDraining)
@@ -141,10 +149,14 @@ extension HTTPEventLoop {
     /// Answers with the server's own problem a request that was read to its end: the next one may follow.
     private func decline(_ connection: Connection, _ refusal: Refusal) {
         observer?.requestRefused(status: refusal.status, reason: refusal.code)
+        decline(connection, refusal.response)
+    }
+
+    private func decline(_ connection: Connection, _ response: HTTPResponse) {
         connection.machine.handOver(keepsAlive: connection.parser.head.pointee.keepsAlive && !isDraining)
         waitingCount += 1
         connection.input.drop(to: pool)
-        respond(connection, refusal.response)
+        respond(connection, response)
     }
 
     private func settle(_ connection: Connection, _ disposition: HTTPDisposition) {

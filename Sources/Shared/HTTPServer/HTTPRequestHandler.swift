@@ -25,10 +25,23 @@ public enum HTTPDisposition {
     public static var later: HTTPDisposition { .later(within: nil) }
 }
 
+/// What becomes of a compressed body, decided by all that stands before it.
+public enum HTTPBodyUse {
+    /// It is decompressed, and the request handled.
+    case read
+    /// It is not looked at; the request is handled with an empty one.
+    case ignore
+    /// The request is refused so: nobody decompresses for a client that is not let in.
+    case answer(HTTPResponse)
+}
+
 /// What answers requests. Everything is called on the loop's thread.
 public protocol HTTPRequestHandler: AnyObject {
     /// Called once from `run()`, before anything else. The loop holds the handler: hold the loop weakly or unowned.
     func loopStarted(_ loop: HTTPEventLoop)
+
+    /// Asked for a request with a compressed body before that is decompressed; the request's own body is empty.
+    func bodyUse(_ request: borrowing HTTPRequest) -> HTTPBodyUse
 
     /// Must not block. The request's bytes live only during this call.
     func handle(_ request: borrowing HTTPRequest, exchange: HTTPExchangeID) -> HTTPDisposition
@@ -42,6 +55,7 @@ public protocol HTTPRequestHandler: AnyObject {
 
 extension HTTPRequestHandler {
     public func loopStarted(_ loop: HTTPEventLoop) {}
+    public func bodyUse(_ request: borrowing HTTPRequest) -> HTTPBodyUse { .read }
     public func exchangeAbandoned(_ exchange: HTTPExchangeID) {}
     public func exchangeExpired(_ exchange: HTTPExchangeID) -> HTTPResponse { Refusal.unanswered.response }
 }

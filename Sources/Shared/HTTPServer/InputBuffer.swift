@@ -73,7 +73,8 @@ struct InputBuffer {
         if needed <= size {
             memmove(old, old + start, messageBytes)
         } else {
-            let newSize = max(needed, min(size * 2, 1 << 18))
+            // Doubled each time, so that a large body is moved only a few times.
+            let newSize = max(needed, size * 2)
             guard let new = pool.take(newSize) else { return false }
             memcpy(new, old + start, messageBytes)
             pool.give(old, size: size)

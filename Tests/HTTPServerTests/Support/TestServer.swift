@@ -33,6 +33,14 @@ final class TestHandler: HTTPRequestHandler {
 
     func loopStarted(_ loop: HTTPEventLoop) { inlineLoop = loop }
 
+    func bodyUse(_ request: borrowing HTTPRequest) -> HTTPBodyUse {
+        switch String(decoding: request.path, as: UTF8.self) {
+        case "/closed": .answer(HTTPResponse(status: 401, contentType: .text, body: Array("closed".utf8)))
+        case "/unread": .ignore
+        default: .read
+        }
+    }
+
     func handle(_ request: borrowing HTTPRequest, exchange: HTTPExchangeID) -> HTTPDisposition {
         let path = String(decoding: request.path, as: UTF8.self)
         let query = String(decoding: request.query, as: UTF8.self)
