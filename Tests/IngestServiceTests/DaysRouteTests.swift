@@ -145,8 +145,8 @@ struct DaysRouteTests {
     @Test func `A13: a reinstall that pushes thirty days says nothing of any other`() throws {
         let today = try #require(CalendarDay("2026-09-02"))
         func push(_ count: Int) throws -> [Reading] {
-            let days = (0..<count).map { #"{"date":"\(today.advanced(by: -$0))","steps":\(1000 + $0)}"# }
-            let text = #"{"source":"apple_health","days":[\(days.joined(separator: ","))]}"#
+            let days = (0..<count).map { #"{"date":"\#(today.advanced(by: -$0))","steps":\#(1000 + $0)}"# }
+            let text = #"{"source":"apple_health","days":[\#(days.joined(separator: ","))]}"#
             return try Sending(user: user, fallbackZone: "UTC").days("/v1/days", text).flatMap(\.readings)
         }
         let year = try push(365)

@@ -102,9 +102,8 @@ public struct PointsRecord: Hashable, Sendable {
         return writer.bytes
     }
 
-    /// Splits points over records none of whose values is larger than a record may be, in their order.
-    ///
-    /// - Parameter limit: the largest value, in bytes; a point alone must fit.
+    /// Splits points over records, in their order, none of whose values is longer than `limit` bytes; a point alone must
+    /// fit.
     public static func split(
         deviceID: String,
         timeZone: String,
