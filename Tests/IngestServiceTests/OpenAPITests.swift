@@ -59,7 +59,8 @@ struct OpenAPITests {
         let document = try Document()
         let catalogue: [RequestProblem] = [
             .notFound, .methodNotAllowed, .unsupportedMediaType, .forbiddenSource, .tooLarge, .notConfirmed, .queueFull,
-            .notReady, .badShape("", ""), .invalid([]), .refusedWhole([]), .badQuery(""), .forbidden(roles: []),
+            .notReady, .overloaded, .rateLimited(seconds: 1), .badShape("", ""), .invalid([]), .refusedWhole([]),
+            .badQuery(""), .forbidden(roles: []),
             .unauthorized(.init(.missing)), .badJSON(.init(.syntax)),
         ]
         for status in Set(catalogue.map(\.status) + HTTPProblem.serverRefusals.map(\.status)) {
