@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci lint format clean
+.PHONY: run demo test quick ci lint format torture clean
 
 run:
 	@Scripts/run
@@ -21,6 +21,9 @@ lint:
 
 format:
 	@Scripts/lint --fix
+
+torture:
+	@Scripts/torture
 
 clean:
 	@rm -rf .build

@@ -39,7 +39,7 @@ struct PipelineUnderTest {
     }
 
     static func topics(_ partitions: Int) -> [(name: String, partitions: Int)] {
-        [Topic.daysLive, .daysHistory, .deadLetters].map { ($0.name(prefix: ""), partitions) }
+        [Topic.daysLive, .daysHistory, .accounts, .deadLetters].map { ($0.name(prefix: ""), partitions) }
     }
 
     private static func createTopics(on kafka: KafkaUnderTest, _ partitions: Int) throws {
@@ -74,7 +74,7 @@ struct PipelineUnderTest {
         try RecordPublisher(bootstrapServers: kafka.bootstrapServers)
     }
 
-    /// Every record of the days topics has been applied or put aside.
+    /// Every record has been applied or put aside.
     func waitUntilApplied(seconds: Int = 60, worker: ServiceProcess) throws {
         let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
         do {
@@ -82,7 +82,7 @@ struct PipelineUnderTest {
                 let applied = Dictionary(
                     uniqueKeysWithValues: try OffsetsStore(connection).all().map { ($0.name, $0.state.nextOffset) }
                 )
-                for topic in [Topic.daysLive, .daysHistory].map({ $0.name(prefix: "") }) {
+                for topic in [Topic.daysLive, .daysHistory, .accounts].map({ $0.name(prefix: "") }) {
                     for partition in 0..<Int32(partitions) {
                         let end = try admin.watermarks(
                             TopicPartition(topic: topic, partition: partition),
