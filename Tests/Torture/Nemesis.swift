@@ -1,5 +1,7 @@
 import Foundation
 import Glibc
+import Kafka
+import Postgres
 import TestSupport
 
 /// Breaks one thing after another, and mends it. What comes when is made of the seed.
@@ -49,7 +51,7 @@ final class Nemesis {
             for fault in deck where Date() < end {
                 try perform(fault)
                 try workers.keep(2)
-                usleep(UInt32(random.int(500...2500)) * 1000)
+                usleep(UInt32(random.int(short ? 200...900 : 500...2500)) * 1000)
             }
         }
     }
@@ -57,7 +59,7 @@ final class Nemesis {
     /// The most telling faults, in an order in which one recovers while the next strikes.
     private static let shortDeck: [Fault] = [
         .cutAfterCommit, .rollbackForCommit, .killInTransaction, .cutBeforeCommit, .killBehindCommit, .cutDuringCommit,
-        .databaseCrash, .killBurst, .databaseReadOnly, .freezeInTransaction, .brokerKill, .rewind, .join, .cutAll,
+        .freezeInTransaction, .databaseCrash, .rewind, .brokerKill, .killBurst, .databaseReadOnly, .join, .cutAll,
     ]
 
     private func perform(_ fault: Fault) throws {

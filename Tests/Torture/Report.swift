@@ -20,6 +20,8 @@ struct Report {
         Invariant(name: "D8", text: "accepted with the database away, and applied afterwards"),
         Invariant(name: "D9", text: "poison is a dead letter, nothing else is"),
     ]
+    /// Confirmed records that are not in the log.
+    var lost = 0
     private(set) var results: [(name: String, value: String)] = []
 
     mutating func check(_ name: String, _ count: Int, _ violations: [String] = []) {

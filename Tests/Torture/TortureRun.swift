@@ -13,7 +13,7 @@ public final class TortureRun {
     private let options: TortureOptions
     private var report = Report()
     private let begun = Date()
-    private var dump: String?
+    private var hashMismatches = 0
 
     public init(_ options: TortureOptions) {
         self.options = options
@@ -115,7 +115,7 @@ public final class TortureRun {
         try check.waitUntilApplied()
         say("comparing all once more")
         log = try check.compare(second.outcome, &report)
-        report.result("hash_mismatches", mismatches)
+        hashMismatches = mismatches
     }
 
     private func finish(_ nemesis: Nemesis, _ workers: Workers, _ load: Load) {
@@ -136,7 +136,9 @@ public final class TortureRun {
         emit("load: answers \(load.outcome.statuses.sorted { $0.key < $1.key }), \(load.outcome.unanswered) without")
         report.check("D2", counts.started, counts.unexpectedEnds.map { _ in "a worker ended by itself" })
         report.result("kills", counts.kills)
-        report.result("rebalances", counts.assignments)
+        report.result("rebalances", counts.rebalances)
+        report.result("lost", report.lost)
+        report.result("hash_mismatches", hashMismatches)
         report.result("broker_kills", nemesis.brokerKills)
         report.result("freezes", counts.freezes)
         report.result("longest_lock_seconds", seconds: nemesis.longestLock)

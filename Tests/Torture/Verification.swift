@@ -126,7 +126,7 @@ struct Verification {
             }
         }
         report.check("D1", load.confirmed.count, lost)
-        report.result("lost", lost.count)
+        report.lost += lost.count
     }
 
     private func comparePositions(_ reader: TableReader, _ log: LogContents, _ report: inout Report) throws {

@@ -24,10 +24,22 @@ final class Workers {
         var freezes = 0
         var stops = 0
         var longestStop = 0.0
-        var assignments = 0
+        /// When a lane of live partitions was given some.
+        var assignedAt: [Double] = []
         /// Log lines of level error, by message.
         var errors: [String: Int] = [:]
         var unexpectedEnds: [String] = []
+
+        /// Of the group that reads live partitions: what its members were told within a second and a half is one.
+        var rebalances: Int {
+            var count = 0
+            var last = -Double.infinity
+            for time in assignedAt.sorted() {
+                if time > last + 1.5 { count += 1 }
+                last = time
+            }
+            return max(0, count - 1)
+        }
     }
 
     let slots: [Slot]
@@ -119,12 +131,15 @@ final class Workers {
         slot.process = nil
         slot.isFrozen = false
         for line in process.output.split(separator: "\n") {
-            if line.contains("\"partitions assigned\"") { counts.assignments += 1 }
-            guard line.contains("\"level\":\"error\""),
+            let isAssignment = line.contains("\"partitions assigned\"") && line.contains("\"live-")
+            guard isAssignment || line.contains("\"level\":\"error\""),
                 let object = (try? JSONSerialization.jsonObject(with: Data(line.utf8))) as? [String: Any]
             else { continue }
-            let text = object["message"] as? String ?? object["msg"] as? String ?? "unknown"
-            counts.errors[text, default: 0] += 1
+            if isAssignment, let time = try? ModelDecoder.microseconds(object["time"] as? String) {
+                counts.assignedAt.append(Double(time) / 1_000_000)
+            } else if !isAssignment {
+                counts.errors[object["message"] as? String ?? "unknown", default: 0] += 1
+            }
         }
     }
 
