@@ -22,9 +22,9 @@ import Testing
         defer { database.proxy.stop() }
         let publisher = try pipeline.publisher()
         try pipeline.publish(0..<40, over: publisher)
-        database.proxy.arm(.holdCommit)
+        database.proxy.arm(.holdTransaction)
         let frozen = try pipeline.startWorker(database.environment)
-        try database.waitUntilFired(.holdCommit)
+        try database.waitUntilFired(.holdTransaction)
         frozen.send(SIGSTOP)
         let begun = Date()
         let other = try pipeline.startWorker()

@@ -139,7 +139,7 @@ final class Nemesis {
 
     /// Frozen while it holds the locks of its batch; they have to be gone within ten seconds (C5).
     private func freezeInTransaction() throws -> Bool {
-        try atCommit(.holdCommit) { slot in
+        try atCommit(.holdTransaction) { slot in
             workers.freeze(slot)
             let begun = Date()
             let connection = try surroundings.connect()
@@ -151,7 +151,7 @@ final class Nemesis {
                         AND now() - xact_start > interval '1 second'
                     """
                 )
-                return try idle.int8(0, 0) == 0 && Date().timeIntervalSince(begun) > 1.5
+                return try idle.int8(0, 0) == 0 && Date().timeIntervalSince(begun) > 2
             }
             longestLock = max(longestLock, Date().timeIntervalSince(begun))
             pause(3000...8000)

@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 /// Stands between a worker and PostgreSQL on 127.0.0.1, reads what the worker says, and breaks what it is told to at
-/// the next COMMIT. The worker connects without TLS.
+/// the next transaction. The worker connects without TLS.
 public final class DatabaseProxy: Sendable {
     public enum Fault: String, CaseIterable, Sendable {
         /// The connection ends before the COMMIT reaches the server.
@@ -14,8 +14,11 @@ public final class DatabaseProxy: Sendable {
         case cutAfterCommit
         /// The server is asked to roll back instead, so that the COMMIT is answered with the tag ROLLBACK (C7).
         case rollbackForCommit
-        /// The COMMIT stays here until `release`: the transaction is open meanwhile.
+        /// The COMMIT stays here until `release`: everything was written, and the transaction is open meanwhile.
         case holdCommit
+        /// What follows the round trip that began a transaction stays here until `release`: the server waits idle in the
+        /// transaction, with the locks that were taken.
+        case holdTransaction
     }
 
     private struct Link {
@@ -59,7 +62,7 @@ public final class DatabaseProxy: Sendable {
 
     // MARK: Told by the nemesis
 
-    /// The next COMMIT meets this; a fault that was armed before and not met is forgotten.
+    /// The next transaction meets this; a fault that was armed before and not met is forgotten.
     public func arm(_ fault: Fault) {
         state.withLock { state in
             state.armed = fault
@@ -164,24 +167,28 @@ public final class DatabaseProxy: Sendable {
         var chunk = [UInt8](repeating: 0, count: 65_536)
         var buffer = FrontendMessages()
         var endsAtSync = false
+        var isInside = Inside.no
         while true {
             let count = recv(link.client, &chunk, chunk.count, 0)
             guard count > 0 else { return }
             buffer.append(chunk[..<count])
             var outgoing: [UInt8] = []
             while var message = buffer.next() {
-                if message.isCommit, let fault = takeFault() {
+                if let fault = takeFault(for: message, isInside: isInside) {
                     switch fault {
                     case .cutBeforeCommit: return
                     case .cutDuringCommit: endsAtSync = true
                     case .cutAfterCommit: conversation.loseAnswer()
                     case .rollbackForCommit: message.rollBackInstead()
-                    case .holdCommit:
+                    case .holdCommit, .holdTransaction:
                         guard Self.send(link.server, outgoing[...]) else { return }
                         outgoing = []
                         waitForRelease()
                     }
                 }
+                if message.isBegin { isInside = .begun }
+                if message.isSync && isInside == .begun { isInside = .idle }
+                if message.isEnd { isInside = .no }
                 outgoing += message.bytes
                 if endsAtSync && message.isSync {
                     _ = Self.send(link.server, outgoing[...])
@@ -192,9 +199,20 @@ public final class DatabaseProxy: Sendable {
         }
     }
 
-    private func takeFault() -> Fault? {
-        state.withLock { state in
+    /// Where a connection is in a transaction.
+    private enum Inside {
+        case no
+        case begun
+        /// The round trip of the BEGIN is over.
+        case idle
+    }
+
+    private func takeFault(for message: FrontendMessages.Message, isInside: Inside) -> Fault? {
+        guard message.isCommit || isInside == .idle else { return nil }
+        return state.withLock { state in
             guard let fault = state.armed else { return nil }
+            let isDue = fault == .holdTransaction ? isInside == .idle && !message.isEnd : message.isCommit
+            guard isDue else { return nil }
             state.armed = nil
             state.fired[fault, default: 0] += 1
             return fault

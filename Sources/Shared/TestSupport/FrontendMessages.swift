@@ -9,9 +9,17 @@ struct FrontendMessages {
         /// A statement (parsed, or a simple query) that says COMMIT.
         var isCommit: Bool { commitStart != nil }
 
-        private var commitStart: Int? {
+        var isBegin: Bool { start(of: "BEGIN\0") != nil }
+
+        /// COMMIT or ROLLBACK.
+        var isEnd: Bool { isCommit || start(of: "ROLLBACK\0") != nil || start(of: "ABORT \0") != nil }
+
+        private var commitStart: Int? { start(of: "COMMIT\0") }
+
+        /// Where a statement says this at its end.
+        private func start(of text: String) -> Int? {
             guard !isStartup, bytes.first == UInt8(ascii: "P") || bytes.first == UInt8(ascii: "Q") else { return nil }
-            return bytes.firstRange(of: Array("COMMIT\0".utf8))?.lowerBound
+            return bytes.firstRange(of: Array(text.utf8))?.lowerBound
         }
 
         /// ABORT is another word for ROLLBACK, and fits into the place of COMMIT.
