@@ -15,16 +15,20 @@ import Testing
     private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
     private let live = PartitionName(topic: Topic.daysLive.name(prefix: ""), partition: 0)
 
-    @Test func `frozen in the middle of its transaction it loses its locks, and another goes on (C5, D2)`() throws {
+    /// Between two round trips, and in the middle of sending one.
+    @Test(arguments: [DatabaseProxy.Fault.holdTransaction, .holdCommit])
+    func `frozen in the middle of its transaction it loses its locks, and another goes on (C5, D2)`(
+        moment: DatabaseProxy.Fault
+    ) throws {
         let pipeline = try PipelineUnderTest(.mock, partitions: 1)
         defer { pipeline.kafka.stop() }
         let database = try ProxiedDatabase(pipeline)
         defer { database.proxy.stop() }
         let publisher = try pipeline.publisher()
         try pipeline.publish(0..<40, over: publisher)
-        database.proxy.arm(.holdTransaction)
+        database.proxy.arm(moment)
         let frozen = try pipeline.startWorker(database.environment)
-        try database.waitUntilFired(.holdTransaction)
+        try database.waitUntilFired(moment)
         frozen.send(SIGSTOP)
         let begun = Date()
         let other = try pipeline.startWorker()
