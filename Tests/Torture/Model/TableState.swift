@@ -28,14 +28,15 @@ struct TableState {
                     continue
                 }
                 if columns == expected { continue }
-                found.append(Difference(table: table, key: key, what: Self.names(columns, expected)))
+                found.append(Difference(table: table, key: key, what: Self.names(table, columns, expected)))
             }
         }
         return found.sorted { ($0.table.rawValue, $0.key) < ($1.table.rawValue, $1.key) }
     }
 
     /// The names of the columns that differ; of a register also which part of it.
-    private static func names(_ mine: [String: String], _ theirs: [String: String]) -> String {
+    private static func names(_ table: Table, _ mine: [String: String], _ theirs: [String: String]) -> String {
+        let labels = table == .sourceDays ? ["value", "version", "closed"] : ["value", "source", "origin"]
         var names: [String] = []
         for name in Set(mine.keys).union(theirs.keys).sorted() where mine[name] != theirs[name] {
             guard let left = mine[name], let right = theirs[name] else {
@@ -43,7 +44,6 @@ struct TableState {
                 continue
             }
             let parts = [left, right].map { $0.split(separator: "/", omittingEmptySubsequences: false) }
-            let labels = ["value", "second", "third"]
             let differing = parts[0].indices.filter { parts[1].indices.contains($0) && parts[0][$0] != parts[1][$0] }
             names.append("\(name): \(differing.map { $0 < 3 ? labels[$0] : "more" }.joined(separator: "+"))")
         }
