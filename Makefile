@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz bench-ingest lint format clean
+.PHONY: run demo test quick ci nightly fuzz bench-ingest torture lint format clean
 
 run:
 	@Scripts/run
@@ -30,6 +30,9 @@ lint:
 
 format:
 	@Scripts/lint --fix
+
+torture:
+	@Scripts/torture
 
 clean:
 	@rm -rf .build

@@ -178,6 +178,20 @@ let benchmarks: [Target] = [
     ),
 ]
 
+/// Breaks everything under load and compares with a model of its own: a program, since it runs for minutes.
+let torture: [Target] = [
+    .target(
+        name: "Torture",
+        dependencies: [
+            "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
+            "TestSupport",
+        ],
+        path: "Tests/Torture",
+        exclude: ["Main", "Mutants"]
+    ),
+    .executableTarget(name: "torture", dependencies: ["Torture"], path: "Tests/Torture/Main"),
+]
+
 let package = Package(
     name: "daybook",
     products: [
@@ -185,7 +199,7 @@ let package = Package(
         .executable(name: "ingest-service", targets: ["ingest-service"]),
         .executable(name: "aggregator-worker", targets: ["aggregator-worker"]),
     ],
-    targets: foundations + ingest + aggregator + operatorTool + unitTests + serverTests + benchmarks,
+    targets: foundations + ingest + aggregator + operatorTool + unitTests + serverTests + benchmarks + torture,
     cxxLanguageStandard: .cxx17
 )
 

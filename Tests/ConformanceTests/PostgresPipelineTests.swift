@@ -25,6 +25,36 @@ import Testing
         #expect(try connection.simpleQuery("SELECT count(*) FROM t")[0].text(0, 0) == "3")
     }
 
+    @Test func `with syncs inside, answers keep their order, and an error still fails the transaction`() throws {
+        let connection = try connectedToFreshDatabase()
+        try connection.simpleQuery("CREATE TABLE t (k int PRIMARY KEY)")
+        try connection.simpleQuery("BEGIN")
+        let results = try connection.pipeline { pipeline in
+            for key in 0..<3 {
+                pipeline.executeUnprepared("INSERT INTO t VALUES (\(key))")
+                pipeline.sync()
+            }
+            pipeline.commit()
+        }
+        #expect(results.map(\.commandTag) == ["INSERT 0 1", "INSERT 0 1", "INSERT 0 1", "COMMIT"])
+        try connection.simpleQuery("BEGIN")
+        var thrown: PostgresError?
+        do {
+            try connection.pipeline { pipeline in
+                pipeline.executeUnprepared("INSERT INTO t VALUES (2)")
+                pipeline.sync()
+                pipeline.executeUnprepared("INSERT INTO t VALUES (3)")
+                pipeline.sync()
+                pipeline.commit()
+            }
+        } catch {
+            thrown = error
+        }
+        #expect(thrown?.sqlState == "23505" && thrown?.statementIndex == 0)
+        #expect(connection.transactionStatus == .idle)
+        #expect(try connection.simpleQuery("SELECT count(*) FROM t")[0].text(0, 0) == "3")
+    }
+
     @Test func `an empty pipeline is harmless`() throws {
         let connection = try connectedToFreshDatabase()
         #expect(try connection.pipeline { _ in }.isEmpty)

@@ -11,6 +11,8 @@ public struct PostgresPipeline {
     private let handle: ConnectionHandle
     private(set) var count = 0
     private(set) var failure: PostgresError?
+    /// Behind how many statements the server was asked to say where it is.
+    private(set) var syncs: Set<Int> = []
 
     init(_ handle: ConnectionHandle) {
         self.handle = handle
@@ -61,6 +63,19 @@ public struct PostgresPipeline {
     /// Look at its result: `isCommitted` is false where the server rolled back instead.
     public mutating func commit() { executeUnprepared("COMMIT") }
 
+    /// Only inside a transaction of its own, begun before: tells the server that this is a place to wait at. It waits in
+    /// the middle of a pipeline for ever, whatever its time-outs, with every lock that was taken; behind a sync it counts
+    /// as idle in the transaction. After an error the statements behind a sync fail as well instead of being skipped.
+    public mutating func sync() {
+        guard failure == nil, !syncs.contains(count) else { return }
+        do throws(PostgresError) {
+            try handle.sendPipelineSync()
+            syncs.insert(count)
+        } catch {
+            fail(error)
+        }
+    }
+
     private mutating func fail(_ error: PostgresError) {
         var error = error
         error.statementIndex = count
@@ -94,6 +109,8 @@ extension PostgresConnection {
             while outcomes.count < pipeline.count {
                 outcomes.append(try readOutcome(handle, index: outcomes.count))
                 if handle.isBroken { throw ConnectionHandle.lostError }
+                guard pipeline.syncs.contains(outcomes.count) else { continue }
+                guard try nextResult(handle)?.status == .pipelineSync else { throw ConnectionHandle.lostError }
             }
             while let result = try nextResult(handle), result.status != .pipelineSync {
                 if handle.isBroken { throw ConnectionHandle.lostError }

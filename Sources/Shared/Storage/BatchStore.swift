@@ -107,6 +107,7 @@ public final class BatchStore {
                 parameters.reset()
                 parameters.append(arrays.users)
                 pipeline.execute(statements.lockAccounts, parameters)
+                pipeline.sync()
             }
             // Behind the locks: whoever raises the rule version walks the users under them, and a batch that had read
             // the old version before it got a lock would write by it behind the walker's back.
@@ -218,37 +219,45 @@ public final class BatchStore {
 
     // MARK: Writing
 
-    /// Writes and commits in one round trip.
+    /// Writes and commits in one round trip. With a sync behind each statement, since they are large and go out in
+    /// pieces: a worker that is frozen between two of them loses its locks as one that is frozen between round trips.
     public func commit(_ writes: BatchWrites) throws -> Commit {
         let statements = try prepared()
         let results = try connection.pipeline { pipeline in
             if !writes.accounts.isEmpty {
                 arrays.load(accounts: writes.accounts, into: &parameters)
                 pipeline.execute(statements.updateAccounts, parameters)
+                pipeline.sync()
             }
             if !writes.removedSourceRows.isEmpty {
                 arrays.load(removed: writes.removedSourceRows, into: &parameters)
                 pipeline.execute(statements.deleteSourceDays, parameters)
+                pipeline.sync()
             }
             if !writes.removedCanonicalDays.isEmpty {
                 arrays.load(removed: writes.removedCanonicalDays, into: &parameters)
                 pipeline.execute(statements.deleteCanonicalDays, parameters)
+                pipeline.sync()
             }
             if !writes.sourceRows.isEmpty {
                 arrays.load(source: writes.sourceRows, into: &parameters)
                 pipeline.execute(statements.upsertSourceDays, parameters)
+                pipeline.sync()
             }
             if !writes.canonicalDays.isEmpty {
                 arrays.load(canonical: writes.canonicalDays, rules: writes.ruleVersion, into: &parameters)
                 pipeline.execute(statements.upsertCanonicalDays, parameters)
+                pipeline.sync()
             }
             if !writes.accountSources.isEmpty {
                 arrays.load(accountSources: writes.accountSources, into: &parameters)
                 pipeline.execute(statements.upsertAccountSources, parameters)
+                pipeline.sync()
             }
             if !writes.removedConnections.isEmpty {
                 arrays.load(removed: writes.removedConnections, into: &parameters)
                 pipeline.execute(statements.deleteConnections, parameters)
+                pipeline.sync()
             }
             if !writes.wakes.isEmpty {
                 arrays.load(wakes: writes.wakes, into: &parameters)
@@ -261,6 +270,7 @@ public final class BatchStore {
             if !writes.connections.isEmpty {
                 arrays.load(connections: writes.connections, into: &parameters)
                 pipeline.execute(statements.upsertConnections, parameters)
+                pipeline.sync()
             }
             pipeline.commit()
         }

@@ -8,7 +8,7 @@ public final class RecordPublisher {
     private var generator = SystemRandomNumberGenerator()
     private var failures = 0
 
-    public init(bootstrapServers: String, topics: [Topic] = [.daysLive, .daysHistory]) throws {
+    public init(bootstrapServers: String, topics: [Topic] = [.daysLive, .daysHistory, .accounts]) throws {
         producer = try KafkaProducer(
             // Poison may be larger than what ingest writes.
             properties: [("bootstrap.servers", bootstrapServers), ("message.max.bytes", "4000000")],
@@ -39,6 +39,17 @@ public final class RecordPublisher {
         try publish(raw: record.encoded(), key: user.description, schema: "days/1", receivedAt: receivedAt, lane: lane)
     }
 
+    /// What a person decided about their account.
+    public func publish(_ user: UserID, _ change: AccountRecord, receivedAt: Instant) throws {
+        try publish(
+            raw: change.encoded(),
+            key: user.description,
+            schema: "account/1",
+            receivedAt: receivedAt,
+            topicIndex: 2
+        )
+    }
+
     /// Anything at all, to make what no ingest would write.
     public func publish(
         raw value: [UInt8],
@@ -47,8 +58,18 @@ public final class RecordPublisher {
         receivedAt: Instant,
         lane: Lane = .live
     ) throws {
-        let event = UUID128.version7(at: receivedAt, random: (generator.next(), generator.next()))
         let index = lane == .live ? 0 : 1
+        try publish(raw: value, key: key, schema: schema, receivedAt: receivedAt, topicIndex: index)
+    }
+
+    private func publish(
+        raw value: [UInt8],
+        key: String,
+        schema: String,
+        receivedAt: Instant,
+        topicIndex index: Int
+    ) throws {
+        let event = UUID128.version7(at: receivedAt, random: (generator.next(), generator.next()))
         while true {
             do {
                 try Array(key.utf8).withUnsafeBytes { key in

@@ -11,3 +11,14 @@ CREATE TABLE wake_schedule (
 ) WITH (fillfactor = 90);
 
 CREATE INDEX wake_schedule_due ON wake_schedule (due_at);
+
+-- As for every table of a user's own: row security, and the workers' grants where their role exists.
+ALTER TABLE wake_schedule ENABLE ROW LEVEL SECURITY;
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'daybook_worker') THEN
+        GRANT SELECT, INSERT, UPDATE, DELETE ON wake_schedule TO daybook_worker;
+        CREATE POLICY every_row ON wake_schedule TO daybook_worker USING (true) WITH CHECK (true);
+    END IF;
+END
+$$;

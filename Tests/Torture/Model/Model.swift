@@ -1,0 +1,267 @@
+import Foundation
+
+/// The truth: what the tables have to mean once every record of the log is applied, whatever happened on the way.
+///
+/// One naive register a metric, no window, no batch, no order: each record is remembered by the largest version, and
+/// the watermarks of deletions are laid over the registers at the end.
+struct Model {
+    struct Register: Comparable {
+        let version: Int64
+        let tenths: Int
+        let isClosed: Bool
+
+        static func < (left: Register, right: Register) -> Bool {
+            (left.version, left.tenths, left.isClosed ? 1 : 0)
+                < (right.version, right.tenths, right.isClosed ? 1 : 0)
+        }
+    }
+
+    private struct RowKey: Hashable {
+        let user: Int
+        let day: Int
+        let source: Int
+        let origin: Int
+    }
+
+    private struct ConnectionKey: Hashable {
+        let user: Int
+        let source: Int
+        let origin: Int
+    }
+
+    private struct UserSource: Hashable {
+        let user: Int
+        let source: Int
+    }
+
+    private struct Pin {
+        var version: Int64
+        var source: Int
+    }
+
+    private struct Account {
+        var deleted: Int64 = 0
+        var pins: [Int: Pin] = [:]
+    }
+
+    private struct SourceState {
+        var deleted: Int64 = 0
+        var disconnectedAt: Int64 = 0
+    }
+
+    private var users = Interned()
+    private var origins = Interned()
+    private var rows: [RowKey: [Int: Register]] = [:]
+    private var lastPush: [ConnectionKey: Int64] = [:]
+    private var accounts: [Int: Account] = [:]
+    private var sources: [UserSource: SourceState] = [:]
+    private let decoder: ModelDecoder
+    /// Days before it are dropped, as days since 1970.
+    private let floor: Int
+
+    /// Records that have to be dead letters, as topic/partition/offset.
+    private(set) var poison: Set<String> = []
+    private(set) var counts = Counts()
+
+    struct Counts {
+        var records = 0
+        var heartbeats = 0
+        var days = 0
+        var deletions = 0
+        var disconnects = 0
+        var pins = 0
+        var tooManyOrigins = 0
+        /// Values that a later record of the same day did not mention.
+        var leftOut = 0
+    }
+
+    /// A register that a deletion hides: its row, its metric and the watermark.
+    struct Hidden {
+        let row: String
+        let metric: String
+        let watermark: Int64
+    }
+
+    static let maximumOrigins = 32
+
+    init(floor: Int, believesAppendTimes: Bool) {
+        self.floor = floor
+        decoder = ModelDecoder(believesAppendTimes: believesAppendTimes)
+    }
+
+    /// Takes a record in; those of one partition have to come in the order of the log, for the one place where order
+    /// can matter (too many origins).
+    mutating func apply(_ record: LogRecord) {
+        counts.records += 1
+        switch decoder.decode(record) {
+        case .heartbeat: counts.heartbeats += 1
+        case .poison: poison.insert(record.place)
+        case .days(let days): apply(days, record)
+        case .account(let change): apply(change)
+        }
+    }
+
+    private mutating func apply(_ record: ModelDecoder.Days, _ raw: LogRecord) {
+        let user = users.number(of: record.user)
+        let key = ConnectionKey(user: user, source: record.source, origin: origins.number(of: record.origin))
+        if lastPush[key] == nil {
+            let held = lastPush.keys.count { $0.user == user && $0.source == record.source }
+            guard held < Self.maximumOrigins else {
+                counts.tooManyOrigins += 1
+                poison.insert(raw.place)
+                return
+            }
+        }
+        if accounts[user] == nil { accounts[user] = Account() }
+        lastPush[key] = max(lastPush[key] ?? 0, record.receivedAt)
+        for day in record.days where day.date >= floor {
+            counts.days += 1
+            let rowKey = RowKey(user: user, day: day.date, source: record.source, origin: key.origin)
+            counts.leftOut += rows[rowKey]?.keys.count { day.values[$0] == nil } ?? 0
+            for (metric, tenths) in day.values {
+                let register = Register(
+                    version: record.version,
+                    tenths: tenths,
+                    isClosed: day.date < record.localDate
+                )
+                if let held = rows[rowKey]?[metric], held >= register { continue }
+                rows[rowKey, default: [:]][metric] = register
+            }
+        }
+    }
+
+    private mutating func apply(_ change: ModelDecoder.Change) {
+        let user = users.number(of: change.user)
+        var account = accounts[user] ?? Account()
+        let watermark = ModelDecoder.version(at: change.receivedAt + 60_000_000, tie: 0)
+        switch change.kind {
+        case .delete:
+            counts.deletions += 1
+            account.deleted = max(account.deleted, watermark)
+        case .disconnect(let source, let removesData):
+            counts.disconnects += 1
+            var state = sources[UserSource(user: user, source: source)] ?? SourceState()
+            state.disconnectedAt = max(state.disconnectedAt, change.receivedAt)
+            if removesData { state.deleted = max(state.deleted, watermark) }
+            sources[UserSource(user: user, source: source)] = state
+        case .preference(let metric, let source):
+            counts.pins += 1
+            let held = account.pins[metric] ?? Pin(version: 0, source: 0)
+            if (change.version, source) > (held.version, held.source) {
+                account.pins[metric] = Pin(version: change.version, source: source)
+            }
+        }
+        accounts[user] = account
+    }
+
+    /// What the tables have to hold now.
+    func state() -> TableState {
+        var state = TableState()
+        for (user, account) in accounts {
+            var columns = ["deleted": "\(account.deleted)"]
+            for (metric, pin) in account.pins where pin.version >= account.deleted {
+                columns["pin.\(ModelMetric.all[metric].name)"] = "\(pin.source)/\(pin.version)"
+            }
+            state.set(.accounts, users.names[user], columns)
+        }
+        for (key, source) in sources {
+            state.set(
+                .accountSources,
+                "\(users.names[key.user]) \(ModelSource.names[key.source])",
+                ["deleted": "\(source.deleted)", "disconnected_at": "\(source.disconnectedAt)"]
+            )
+        }
+        for (key, push) in lastPush where push >= instant(of: watermark(key.user, key.source)) {
+            let name = "\(users.names[key.user]) \(ModelSource.names[key.source]) '\(origins.names[key.origin])'"
+            state.set(.connections, name, ["last_push_at": "\(push)"])
+        }
+        addDays(to: &state)
+        return state
+    }
+
+    private struct DayKey: Hashable {
+        let user: Int
+        let day: Int
+    }
+
+    private func addDays(to state: inout TableState) {
+        var candidates: [DayKey: [Int: [ModelCandidate]]] = [:]
+        for (key, registers) in rows {
+            let watermark = watermark(key.user, key.source)
+            var columns: [String: String] = [:]
+            for (metric, register) in registers where register.version >= watermark {
+                columns[ModelMetric.all[metric].name] =
+                    "\(register.tenths)/\(register.version)/\(register.isClosed ? 1 : 0)"
+                candidates[DayKey(user: key.user, day: key.day), default: [:]][metric, default: []].append(
+                    ModelCandidate(
+                        source: key.source,
+                        origin: origins.names[key.origin],
+                        tenths: register.tenths,
+                        isClosed: register.isClosed
+                    )
+                )
+            }
+            if columns.isEmpty { continue }
+            state.set(.sourceDays, name(of: key), columns)
+        }
+        for (key, metrics) in candidates {
+            var columns: [String: String] = [:]
+            var measured: [ModelCandidate] = []
+            for (metric, candidates) in metrics {
+                let definition = ModelMetric.all[metric]
+                guard let winner = ModelResolution.winner(definition, candidates, pin: pin(key.user, metric)) else {
+                    continue
+                }
+                columns[definition.name] = "\(winner.tenths)/\(winner.source)/\(winner.origin)"
+                if definition.isCumulative && ModelSource.isDeviceOrCloud(winner.source) { measured.append(winner) }
+            }
+            columns["final"] = !measured.isEmpty && measured.allSatisfy(\.isClosed) ? "1" : "0"
+            state.set(.canonicalDays, "\(users.names[key.user]) \(ModelDecoder.text(ofDay: key.day))", columns)
+        }
+    }
+
+    private func name(of key: RowKey) -> String {
+        "\(users.names[key.user]) \(ModelDecoder.text(ofDay: key.day)) \(ModelSource.names[key.source]) "
+            + "'\(origins.names[key.origin])'"
+    }
+
+    /// What must not be in the tables, since it is older than a deletion.
+    func hidden() -> [Hidden] {
+        var hidden: [Hidden] = []
+        for (key, registers) in rows {
+            let watermark = watermark(key.user, key.source)
+            if watermark == 0 { continue }
+            for (metric, register) in registers where register.version < watermark {
+                hidden.append(Hidden(row: name(of: key), metric: ModelMetric.all[metric].name, watermark: watermark))
+            }
+        }
+        return hidden
+    }
+
+    private func watermark(_ user: Int, _ source: Int) -> Int64 {
+        max(accounts[user]?.deleted ?? 0, sources[UserSource(user: user, source: source)]?.deleted ?? 0)
+    }
+
+    /// Microseconds since 1970 that a version stands for.
+    private func instant(of version: Int64) -> Int64 { ModelDecoder.beginning + version >> 12 }
+
+    private func pin(_ user: Int, _ metric: Int) -> Int? {
+        guard let account = accounts[user], let pin = account.pins[metric], pin.version >= account.deleted else {
+            return nil
+        }
+        return pin.source == 0 ? nil : pin.source
+    }
+}
+
+/// Texts as small numbers.
+private struct Interned {
+    private(set) var names: [String] = []
+    private var numbers: [String: Int] = [:]
+
+    mutating func number(of name: String) -> Int {
+        if let number = numbers[name] { return number }
+        numbers[name] = names.count
+        names.append(name)
+        return names.count - 1
+    }
+}

@@ -1,0 +1,147 @@
+import Foundation
+import Kafka
+import Postgres
+import TestSupport
+
+/// A line to standard output at once, also into a pipe.
+private func emit(_ line: String) {
+    FileHandle.standardOutput.write(Data((line + "\n").utf8))
+}
+
+/// One run: load and faults, healing, the comparison, and the replays with their comparisons.
+public final class TortureRun {
+    private let options: TortureOptions
+    private var report = Report()
+    private let begun = Date()
+    private var hashMismatches = 0
+
+    public init(_ options: TortureOptions) {
+        self.options = options
+    }
+
+    /// Prints what it finds.
+    ///
+    /// - Returns: whether every invariant held.
+    public func run() -> Bool {
+        emit("torture: seed \(options.seed), \(options.seconds) s of faults, Kafka \(options.kafka)")
+        do {
+            try perform()
+        } catch {
+            emit("torture: the run did not get to its end: \(error)")
+            emit("torture: seed \(options.seed)")
+            return false
+        }
+        for line in report.lines() { emit(line) }
+        emit("torture: \(report.isGood ? "passed" : "FAILED"), seed \(options.seed)")
+        return report.isGood
+    }
+
+    private func say(_ text: String) {
+        emit(String(format: "%6.1f s  %@", Date().timeIntervalSince(begun), text))
+    }
+
+    private func perform() throws {
+        let surroundings = try Surroundings(options.kafka, partitions: options.isShort ? 2 : 4)
+        defer { surroundings.end() }
+        let workers = try Workers(
+            4,
+            environment: surroundings.workerEnvironment(),
+            upstream: surroundings.upstream,
+            databaseURL: surroundings.databaseURL()
+        )
+        defer { workers.end() }
+        say("Kafka, PostgreSQL and ingest are up")
+        let first = load(surroundings, group: "aaaa", seed: options.seed, rate: options.isShort ? 50 : 20)
+        try workers.keep(3)
+        first.start()
+        let nemesis = Nemesis(surroundings, workers, first, seed: options.seed &+ 1) { [self] in say($0) }
+        defer { if !report.isGood { emit(workers.tails()) } }
+        try nemesis.run(until: Date().addingTimeInterval(Double(options.seconds)), short: options.isShort)
+        try nemesis.heal()
+        say("healed; the load ends")
+        try first.stop()
+        try surroundings.stopIngest()
+        let check = Verification(surroundings, workers, believesAppendTimes: options.kafka == .real)
+        try check.waitUntilApplied()
+        say("all is applied; comparing")
+        var log = try check.compare(first.outcome, &report)
+        let hash = try check.hash(ofGroup: "aaaa")
+        say("hash \(String(hash, radix: 16)), \(log.records.count) records")
+        try replay(surroundings, workers, check, first, &log, hash)
+        finish(nemesis, workers, first)
+    }
+
+    private func load(_ surroundings: Surroundings, group: String, seed: UInt64, rate: Int) -> Load {
+        let settings = Load.Settings(
+            bootstrapServers: surroundings.kafka.bootstrapServers,
+            secret: Surroundings.secret,
+            topics: surroundings.topics,
+            rate: rate
+        )
+        let generator = Generator(seed: seed, group: group, users: options.isShort ? 12 : 40)
+        let load = Load(settings, generator)
+        load.setPort(surroundings.ingestPort)
+        return load
+    }
+
+    /// Everything again, twice: in the order of the log, then in another one, while other users are busy.
+    private func replay(
+        _ surroundings: Surroundings,
+        _ workers: Workers,
+        _ check: Verification,
+        _ load: Load,
+        _ log: inout LogContents,
+        _ hash: UInt64
+    ) throws {
+        var mismatches = 0
+        try surroundings.restartIngest()
+        let second = self.load(surroundings, group: "bbbb", seed: options.seed &+ 2, rate: 15)
+        second.start()
+        for (number, name) in ["in the order of the log", "in another order"].enumerated() {
+            if number == 0 {
+                try surroundings.connect().simpleQuery(Nemesis.rewindStatement)
+            } else {
+                try load.republish(log.records, seed: options.seed &+ 3)
+            }
+            let goal = try check.ends()
+            try check.waitUntilApplied(goal)
+            let again = try check.hash(ofGroup: "aaaa")
+            say("replayed \(name): \(again == hash ? "the same hash" : "ANOTHER HASH")")
+            if again != hash { mismatches += 1 }
+            report.check("D3", log.records.count, again == hash ? [] : ["another hash after the replay \(name)"])
+        }
+        try second.stop()
+        try surroundings.stopIngest()
+        try check.waitUntilApplied()
+        say("comparing all once more")
+        log = try check.compare(second.outcome, &report)
+        hashMismatches = mismatches
+    }
+
+    private func finish(_ nemesis: Nemesis, _ workers: Workers, _ load: Load) {
+        for slot in workers.slots { try? workers.stop(slot) }
+        let counts = workers.counts
+        report.check("D8", nemesis.acceptedWithoutDatabase)
+        for (fault, count) in nemesis.done.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            report.result("fault.\(fault.rawValue)", count)
+        }
+        for (fault, count) in nemesis.missed.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            report.result("missed.\(fault.rawValue)", count)
+        }
+        for (message, count) in counts.errors.sorted(by: { $0.key < $1.key }) {
+            emit("workers said \(count) times: \(message)")
+        }
+        for end in counts.unexpectedEnds { emit("a worker ended by itself:\n\(end)") }
+        for problem in load.outcome.problems { emit("load: \(problem)") }
+        emit("load: answers \(load.outcome.statuses.sorted { $0.key < $1.key }), \(load.outcome.unanswered) without")
+        report.check("D2", counts.started, counts.unexpectedEnds.map { _ in "a worker ended by itself" })
+        report.result("kills", counts.kills)
+        report.result("rebalances", counts.rebalances)
+        report.result("lost", report.lost)
+        report.result("hash_mismatches", hashMismatches)
+        report.result("broker_kills", nemesis.brokerKills)
+        report.result("freezes", counts.freezes)
+        report.result("longest_lock_seconds", seconds: nemesis.longestLock)
+        report.result("longest_stop_seconds", seconds: counts.longestStop)
+    }
+}
