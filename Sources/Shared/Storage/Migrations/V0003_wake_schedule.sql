@@ -14,11 +14,22 @@ CREATE INDEX wake_schedule_due ON wake_schedule (due_at);
 
 -- As for every table of a user's own: row security, and the workers' grants where their role exists.
 ALTER TABLE wake_schedule ENABLE ROW LEVEL SECURITY;
-DO $$
+
+ALTER FUNCTION grant_daybook_roles() RENAME TO grant_daybook_roles_2;
+
+-- What the step before grants, and this table.
+CREATE FUNCTION grant_daybook_roles() RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
+    PERFORM grant_daybook_roles_2();
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'daybook_worker') THEN
         GRANT SELECT, INSERT, UPDATE, DELETE ON wake_schedule TO daybook_worker;
-        CREATE POLICY every_row ON wake_schedule TO daybook_worker USING (true) WITH CHECK (true);
+        IF NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = 'wake_schedule'::regclass AND polname = 'every_row') THEN
+            CREATE POLICY every_row ON wake_schedule TO daybook_worker USING (true) WITH CHECK (true);
+        END IF;
     END IF;
 END
 $$;
+
+REVOKE EXECUTE ON FUNCTION grant_daybook_roles() FROM PUBLIC;
+SELECT grant_daybook_roles();
