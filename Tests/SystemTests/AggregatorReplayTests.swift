@@ -137,7 +137,7 @@ import Testing
         let cluster = try PrivatePostgres.makeCluster()
         try cluster.start()
         defer { cluster.stop() }
-        let url = try cluster.createDatabase(named: "daybook")
+        let url = try cluster.createDatabase(named: "days")
         try Migrator(.init(url: url, applicationName: "setup")).migrate(today: today)
         func reached() throws -> Int64 {
             let connection = try PostgresConnection(url: url, applicationName: "look")
@@ -151,7 +151,7 @@ import Testing
         let first = try pipeline.startWorker(["DAYBOOK_DATABASE_URL": url])
         try Eventually.holds("the first records are applied", seconds: 60) { try reached() == 50 }
         #expect(try first.stop() == 0)
-        try cluster.createDatabase(named: "backup", template: "daybook")
+        try cluster.createDatabase(named: "backup", template: "days")
         let second = try pipeline.startWorker(["DAYBOOK_DATABASE_URL": url])
         try pipeline.publish(0..<100, steps: 2000, over: publisher)
         try Eventually.holds("more records are applied", seconds: 60) { try reached() == 150 }
@@ -160,11 +160,11 @@ import Testing
         let admin = try PostgresConnection(url: cluster.socketURL(database: "postgres"), applicationName: "restore")
         try Eventually.holds("the backup takes its place", seconds: 20) {
             _ = try admin.simpleQuery(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'daybook'"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'days'"
             )
-            return (try? admin.simpleQuery("ALTER DATABASE daybook RENAME TO lost")) != nil
+            return (try? admin.simpleQuery("ALTER DATABASE days RENAME TO lost")) != nil
         }
-        try admin.simpleQuery("ALTER DATABASE backup RENAME TO daybook")
+        try admin.simpleQuery("ALTER DATABASE backup RENAME TO days")
         try Eventually.holds("it is read again from the backup's positions", seconds: 90) { try reached() == 150 }
         let restored = try rows()
         #expect(restored.sources == exact.sources && restored.canonical == exact.canonical)

@@ -18,7 +18,7 @@ struct ProxiedDatabase {
         else { throw Eventually.TimedOut(what: "a running PostgreSQL") }
         let proxy = try DatabaseProxy { UInt16(exactly: port) }
         self.proxy = proxy
-        let direct = try cluster.tcpURL(database: String(name))
+        let direct = try cluster.tcpURL(database: name.removingPercentEncoding ?? String(name))
         url = direct.replacing(":\(port)/", with: ":\(proxy.port)/") + "?sslmode=disable&gssencmode=disable"
     }
 
