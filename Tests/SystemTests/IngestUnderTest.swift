@@ -63,7 +63,7 @@ final class IngestUnderTest {
     static func newPrefix() -> String { "t\(UUID().uuidString.prefix(8).lowercased())." }
 
     static func makeTopics(on kafka: KafkaUnderTest, prefix: String, partitions: Int) throws {
-        for topic in [Topic.daysLive, .daysHistory] {
+        for topic in Topic.allCases where topic != .deadLetters {
             if let mock = kafka.mock {
                 try mock.createTopic(topic.name(prefix: prefix), partitions: partitions)
                 continue
