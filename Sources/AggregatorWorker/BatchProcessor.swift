@@ -56,6 +56,7 @@ final class BatchProcessor {
     /// - Parameters:
     ///   - partition: with what waits on it.
     ///   - days: a smaller bound than the configured one, for a lane that yields to others.
+    /// - Returns: what became of as much of it as went into one batch.
     func process(_ partition: LanePartition, days: Int? = nil) -> Outcome {
         let items = partition.waiting.lazy.map { pending -> BatchCut.Item in
             var isPoison = false

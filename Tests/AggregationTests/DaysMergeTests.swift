@@ -96,6 +96,22 @@ import Testing
         #expect(folded?.row.state.version(of: .steps) == noted && folded?.row.state.values[.steps] == 10)
     }
 
+    @Test func `a first push of a phone puts its user on the wake schedule, a later one does not move it`() throws {
+        let first = try merge([record(minute: 0, [(0, [.steps: 1])])], into: snapshot())
+        let fourHours = 1_780_000_000_000_000 + 4 * 3_600_000_000
+        #expect(first.writes.wakes.map(\.dueAt) == [Int64(fourHours)])
+        var held = applied(first.writes, to: snapshot(), [:]).0
+        #expect(try merge([record(minute: 90, [(0, [.steps: 2])])], into: held).writes.wakes.isEmpty)
+        // A disconnect after the first push: the next one reconnects.
+        let key = UserSource(user: user, source: .appleHealth)
+        held.accountSources[key] = AccountSource(disconnectedAt: 1_780_000_000_000_001)
+        #expect(try merge([record(minute: 90, [(0, [.steps: 2])])], into: held).writes.wakes.count == 1)
+        #expect(try merge([record(minute: 0, [(0, [.steps: 2])])], into: held).writes.wakes.isEmpty)
+        #expect(
+            try merge([record(minute: 0, from: .garmin, [(0, [.steps: 1])])], into: snapshot()).writes.wakes.isEmpty
+        )
+    }
+
     @Test func `one origin too many is refused and nothing else is`() throws {
         var held = snapshot()
         for number in 0..<32 {

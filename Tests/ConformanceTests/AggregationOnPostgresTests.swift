@@ -443,6 +443,29 @@ import Testing
         #expect(day?.values == [.steps: 30, .hrvRMSSD: 400])
     }
 
+    @Test func `the wake schedule has a row for every user with a phone, brought forward and never pushed back`() throws
+    {
+        let database = try Database()
+        func due() throws -> [Int64] {
+            let result = try database.connection.executeUnprepared("SELECT due_at FROM wake_schedule")
+            return try (0..<result.rowCount).map { try result.int8($0, 0) }
+        }
+        let hour = { (hours: Int64) in 1_780_000_000_000_000 + hours * 3_600_000_000 }
+        try database.apply([record(alice, .garmin, minute: 0, [(0, [.steps: 10])])])
+        #expect(try due().isEmpty)
+        try database.apply([record(alice, .appleHealth, minute: 120, [(0, [.steps: 10])])])
+        #expect(try due() == [hour(6)])
+        try database.apply([record(alice, .appleHealth, minute: 180, [(0, [.steps: 10])])])
+        #expect(try due() == [hour(6)])
+        try database.apply([record(alice, .healthConnect, minute: 60, [(0, [.steps: 10])])])
+        #expect(try due() == [hour(5)])
+        let received = Instant(microseconds: hour(10))
+        let envelope = Envelope(event: EventID(high: 0, low: 0), receivedAt: received)
+        _ = try database.runner.run([DecodedAccount(user: alice, record: .delete, envelope: envelope)], fence: nil)
+        #expect(try due().isEmpty)
+        #expect(try database.reads.connections(of: alice).isEmpty)
+    }
+
     @Test func `the view for people shows values with their winners`() throws {
         let database = try Database()
         try database.apply([

@@ -99,6 +99,9 @@ public struct AccountsMerge {
         writes.accountSources = changed.map { ($0.key, $0.value) }.sorted { left, right in
             (left.0.user, left.0.source.rawValue) < (right.0.user, right.0.source.rawValue)
         }
+        let left = Set(snapshot.connections.keys).subtracting(writes.removedConnections)
+        let connected = Set(left.map(\.user))
+        writes.removedWakes = Set(writes.removedConnections.map(\.user)).subtracting(connected).sorted()
         var counts = BatchCounts()
         counts.accountsChanged = Set(writes.accounts.map(\.user) + writes.accountSources.map(\.key.user)).count
         counts.sourceRowsWritten = writes.sourceRows.count

@@ -137,9 +137,21 @@ public struct DaysMerge {
         let preferences = { (user: UserID) in snapshot.accounts[user]?.preferences ?? Preferences() }
         table.addWrites(to: &writes, before: preferences, after: preferences)
         writes.connections = connections.compactMap(\.write).sorted { $0.key < $1.key }
+        writes.wakes = wakes()
         counts.sourceRowsWritten = writes.sourceRows.count
         counts.canonicalWritten = writes.canonicalDays.count + writes.removedCanonicalDays.count
         return (writes, counts)
+    }
+
+    private func wakes() -> [(user: UserID, dueAt: Int64)] {
+        var due: [UserID: Int64] = [:]
+        for connection in connections {
+            let key = UserSource(user: connection.key.user, source: connection.key.provenance.source)
+            let disconnected = snapshot.accountSources[key]?.disconnectedAt ?? 0
+            guard let time = connection.dueAt(disconnectedAt: disconnected) else { continue }
+            due[key.user] = min(due[key.user] ?? time, time)
+        }
+        return due.map { (user: $0.key, dueAt: $0.value) }.sorted { $0.user < $1.user }
     }
 
     private mutating func apply(_ reading: Reading, of record: DecodedDays, _ place: Int, _ table: inout DayTable) {

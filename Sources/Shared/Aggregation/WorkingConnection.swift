@@ -51,6 +51,15 @@ struct WorkingConnection {
         isWindowChanged = true
     }
 
+    /// When this connection makes its user due at the earliest, if it has just come to be, or come back after a
+    /// disconnect; nil for a connection that goes on, and for sources that can't be woken.
+    func dueAt(disconnectedAt: Int64) -> Int64? {
+        guard key.provenance.source.kind == .onDevice, lastPushAt > disconnectedAt else { return nil }
+        let wasConnected = (stored?.lastPushAt ?? 0) > disconnectedAt
+        guard !wasConnected else { return nil }
+        return WakeRule.due(afterPush: Instant(microseconds: lastPushAt)).microseconds
+    }
+
     /// Nil where the row is as it was, or where nothing was accepted that would make one.
     var write: BatchWrites.ConnectionWrite? {
         let moved = lastPushAt != stored?.lastPushAt ?? 0 || lastDataAt != stored?.lastDataAt ?? 0

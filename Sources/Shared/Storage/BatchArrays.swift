@@ -205,6 +205,25 @@ struct BatchArrays {
         parameters.append(days)
     }
 
+    mutating func load(wakes: [(user: UserID, dueAt: Int64)], into parameters: inout PostgresParameters) {
+        users.reset()
+        longs.reset()
+        for wake in wakes {
+            users.append(uuidHigh: wake.user.high, low: wake.user.low)
+            longs.append(int8: wake.dueAt)
+        }
+        parameters.reset()
+        parameters.append(users)
+        parameters.append(longs)
+    }
+
+    mutating func load(removed gone: [UserID], into parameters: inout PostgresParameters) {
+        users.reset()
+        for user in gone { users.append(uuidHigh: user.high, low: user.low) }
+        parameters.reset()
+        parameters.append(users)
+    }
+
     // MARK: Pieces
 
     private mutating func resetKeys() {

@@ -114,6 +114,16 @@ enum BatchStatements {
         SET deleted_version = excluded.deleted_version, disconnected_at = excluded.disconnected_at
         """
 
+    /// $1 users, $2 when they may be due. A row is only ever brought forward.
+    static let upsertWakes = """
+        INSERT INTO wake_schedule AS held (user_id, due_at)
+        SELECT unnest($1::uuid[]), unnest($2::int8[])
+        ON CONFLICT (user_id) DO UPDATE SET due_at = excluded.due_at WHERE excluded.due_at < held.due_at
+        """
+
+    /// $1 users.
+    static let deleteWakes = "DELETE FROM wake_schedule WHERE user_id = ANY ($1::uuid[])"
+
     /// $1 users, $2 deletion watermarks, $3 preferences.
     static let updateAccounts = """
         UPDATE accounts SET deleted_version = new.deleted_version, preferences = new.preferences

@@ -25,6 +25,7 @@ public final class BatchStore {
         let fence, createAccounts, lockAccounts, control, accountSources, connections, readDays: PostgresPrepared
         let upsertSourceDays, upsertCanonicalDays, deleteSourceDays, deleteCanonicalDays: PostgresPrepared
         let upsertConnections, deleteConnections, updateAccounts, upsertAccountSources: PostgresPrepared
+        let upsertWakes, deleteWakes: PostgresPrepared
     }
 
     private let connection: PostgresConnection
@@ -69,7 +70,9 @@ public final class BatchStore {
             upsertAccountSources: try connection.prepare(
                 "upsert_account_sources",
                 BatchStatements.upsertAccountSources
-            )
+            ),
+            upsertWakes: try connection.prepare("upsert_wakes", BatchStatements.upsertWakes),
+            deleteWakes: try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
         )
         self.statements = statements
         return statements
@@ -246,6 +249,14 @@ public final class BatchStore {
             if !writes.removedConnections.isEmpty {
                 arrays.load(removed: writes.removedConnections, into: &parameters)
                 pipeline.execute(statements.deleteConnections, parameters)
+            }
+            if !writes.wakes.isEmpty {
+                arrays.load(wakes: writes.wakes, into: &parameters)
+                pipeline.execute(statements.upsertWakes, parameters)
+            }
+            if !writes.removedWakes.isEmpty {
+                arrays.load(removed: writes.removedWakes, into: &parameters)
+                pipeline.execute(statements.deleteWakes, parameters)
             }
             if !writes.connections.isEmpty {
                 arrays.load(connections: writes.connections, into: &parameters)

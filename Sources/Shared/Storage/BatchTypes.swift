@@ -217,6 +217,10 @@ public struct BatchWrites {
     public var connections: [ConnectionWrite] = []
     /// Connections that a deletion removed.
     public var removedConnections: [ConnectionKey] = []
+    /// When these users may be due for a wake at the earliest, in microseconds since 1970.
+    public var wakes: [(user: UserID, dueAt: Int64)] = []
+    /// Users who have no connection left.
+    public var removedWakes: [UserID] = []
     public var accounts: [AccountWrite] = []
     public var accountSources: [(key: UserSource, state: AccountSource)] = []
     /// The version of the rules with which the canonical days were made.

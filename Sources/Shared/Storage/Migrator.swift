@@ -40,7 +40,8 @@ public struct Migrator {
     }
 
     public static let migrations: [Migration] = [
-        Migration(version: 1, name: "days", oldestBuild: 1, sql: PackageResources.V0001_days_sql)
+        Migration(version: 1, name: "days", oldestBuild: 1, sql: PackageResources.V0001_days_sql),
+        Migration(version: 3, name: "wake_schedule", oldestBuild: 1, sql: PackageResources.V0003_wake_schedule_sql),
     ]
 
     /// The step that this build's statements are written for.
