@@ -83,14 +83,7 @@ extension Lane {
         do throws(PostgresError) {
             let state = try offsets.look(partition.stored)
             guard let state, state.owner == owner else {
-                let delay = settings.sessionTimeoutMilliseconds
-                partition.retryAt = time.monotonicNanoseconds() + Int64(delay) * 1_000_000
-                log.warning(
-                    "the partition was claimed by another worker; waiting for the rebalance",
-                    [.partition: .integer(partition.name.partition), .delayMilliseconds: .integer(delay)]
-                )
-                claimAgainAt = max(claimAgainAt ?? 0, partition.retryAt)
-                partition.standing = .unclaimed
+                waitForRebalance(&partition)
                 return
             }
             log.info(
@@ -104,5 +97,18 @@ extension Lane {
             partition.standing = .unclaimed
             needsAssign = true
         }
+    }
+
+    /// Another worker's claim is its business until the group says otherwise. If it does not within a session's time,
+    /// there is no such worker (a restored backup names owners that are gone), and the partition is claimed again.
+    func waitForRebalance(_ partition: inout LanePartition) {
+        let delay = settings.sessionTimeoutMilliseconds
+        partition.retryAt = time.monotonicNanoseconds() + Int64(delay) * 1_000_000
+        log.warning(
+            "the partition was claimed by another worker; waiting for the rebalance",
+            [.partition: .integer(partition.name.partition), .delayMilliseconds: .integer(delay)]
+        )
+        claimAgainAt = max(claimAgainAt ?? 0, partition.retryAt)
+        partition.standing = .unclaimed
     }
 }

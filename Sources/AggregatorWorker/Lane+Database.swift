@@ -45,12 +45,16 @@ extension Lane {
         do {
             let clusterID = try consumer.clusterID(timeoutMilliseconds: 0)
             for (name, partition) in partitions where partition.waiting.isEmpty && partition.standing != .unclaimed {
-                guard let state = try offsets.look(partition.stored) else { continue }
+                guard let state = try offsets.look(partition.stored), state.owner == owner else {
+                    // Even without a record to apply: a restored backup has to be caught up with.
+                    var partition = partition
+                    waitForRebalance(&partition)
+                    partitions[name] = partition
+                    continue
+                }
                 let isMoved = state.epoch != partition.epoch || state.nextOffset != partition.position
                 let isReleased = partition.standing == .braked && state.brakedAt == nil
                 guard isMoved || isReleased || partition.clusterID != clusterID else { continue }
-                // Another worker's claim is its business until the group says otherwise.
-                guard state.owner == owner else { continue }
                 partitions[name]?.standing = .unclaimed
                 needsAssign = true
             }
