@@ -116,6 +116,8 @@ final class BenchmarkServer {
             environment["DAYBOOK_ADMIN_ADDRESS"] = "127.0.0.1:\(admin)"
             environment["DAYBOOK_JWT_HS256_SECRET"] = Requests.secret
             environment["DAYBOOK_LOG_LEVEL"] = "warning"
+            // A few users stand for many here.
+            environment["DAYBOOK_RATE_LIMIT_PER_MINUTE"] = "0"
         case .rust, .goPeer:
             program = "\(peersHome ?? "")/bin/\(kind.peerProgram ?? "")"
             environment["PEER_LISTEN"] = "127.0.0.1:\(free)"
