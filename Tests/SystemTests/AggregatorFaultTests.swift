@@ -197,7 +197,8 @@ import Testing
         try first.kill()
         database.proxy.release()
         let before = try pipeline.reads.canonicalDays(of: alice, today.advanced(by: -400)...today)
-        #expect(before.count == 380 && before.allSatisfy { $0.day.values == [.steps: 70_000] })
+        // The COMMIT that was held may still arrive when it is let go: all days follow the pin, or none.
+        #expect(before.count == 380 && Set(before.map(\.day.values)).count == 1)
         let second = try pipeline.startWorker(database.environment)
         try pipeline.waitUntilApplied(worker: second)
         let after = try pipeline.reads.canonicalDays(of: alice, today.advanced(by: -400)...today)
