@@ -90,7 +90,8 @@ import Testing
         #expect(try pipeline.deadLetters().count == 100)
     }
 
-    @Test(arguments: KafkaUnderTest.Kind.allAvailable)
+    /// The torture suite does it to real nodes.
+    @Test(arguments: Nightly.isOn ? KafkaUnderTest.Kind.allAvailable : [.mock])
     func `killed again and again in the middle of a load, it ends with the hash of one that was not (C4, D2)`(
         kind: KafkaUnderTest.Kind
     ) throws {
