@@ -41,9 +41,7 @@ struct AccountChange {
     let access: StackAccess
     let console: Console
 
-    /// Does all of it and prints the outcome.
-    ///
-    /// - Parameter did: what has been done once it is applied, such as `deleted`.
+    /// Does all of it and prints the outcome; `did` is what has been done once it is applied, such as `deleted`.
     static func run(
         _ record: AccountRecord,
         of user: UserID,

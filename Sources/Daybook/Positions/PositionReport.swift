@@ -32,7 +32,7 @@ struct PositionReport: Sendable {
     let rows: [Row]
     let now: Instant
 
-    /// - Parameter logs: by partition, of those that could be asked.
+    /// `logs` are those that could be asked.
     init(
         _ states: [(name: PartitionName, state: PartitionState)],
         logs: [PartitionName: KafkaWatermarks],

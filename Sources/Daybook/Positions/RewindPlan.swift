@@ -168,7 +168,7 @@ struct RewindPlan: Sendable {
     var skips: Int64 { steps.reduce(0) { $0 &+ $1.skips } }
     var targets: [PartitionName: Int64] { Dictionary(steps.map { ($0.name, $0.to) }) { first, _ in first } }
 
-    /// - Parameter moves: what was done; nil for a dry run.
+    /// `moves` is what was done; nil for a dry run.
     func text(_ moves: [PositionKeeper.Move]?, _ style: TextStyle) -> [String] {
         var table = TextTable([
             .left("PARTITION"), .right("BEFORE"), .left(""), .right("AFTER"), .right("EPOCH"),

@@ -88,10 +88,8 @@ public struct PositionKeeper {
         return Move(name: name, from: before, to: target, epoch: try moved.int8(0, 0))
     }
 
-    /// Lets partitions go on that the brake has stopped, with a history of no dead letters.
-    ///
-    /// - Parameter name: nil for all.
-    /// - Returns: those that stood still, in order, with the time since when, in microseconds since 1970.
+    /// Lets partitions go on that the brake has stopped, with a history of no dead letters; nil for all. Returns those
+    /// that stood still, in order, with the time since when, in microseconds since 1970.
     public func release(_ name: PartitionName? = nil) throws(PostgresError) -> [(name: PartitionName, since: Int64)] {
         var parameters = PostgresParameters()
         if let name { parameters = Self.parameters(name) }
