@@ -98,7 +98,8 @@ BEGIN
             WHEN duplicate_object OR unique_violation THEN NULL;
             WHEN insufficient_privilege THEN
                 RAISE WARNING 'the role % is missing, and this role may not make it: have "CREATE ROLE % NOLOGIN" run '
-                    'by one that may, then "SELECT grant_daybook_roles()" by the owner of the tables', one, one;
+                    'by one that may, then "SELECT grant_daybook_roles()" by the owner of the tables', one, one
+                    USING ERRCODE = 'insufficient_privilege';
         END;
     END LOOP;
     PERFORM grant_daybook_roles();
