@@ -13,16 +13,22 @@ public enum PortChoice {
 
     /// Nobody listens there now. (Somebody may a moment later: the part that binds it says so itself.)
     public static func isFree(_ port: UInt16) -> Bool {
-        bound(to: port) != nil
+        bound(port) != nil
     }
 
     /// A port that the kernel gives out.
     public static func any() -> UInt16? {
-        bound(to: 0)
+        bound(0)
+    }
+
+    /// The wished port if it is free, else one that the kernel gives out. Somebody may take it before it is used, so its
+    /// user has to be ready to ask again.
+    static func any(preferring wished: UInt16?) -> UInt16? {
+        wished.flatMap(bound) ?? any()
     }
 
     /// Binds and lets go; the port that was had.
-    private static func bound(to port: UInt16) -> UInt16? {
+    private static func bound(_ port: UInt16) -> UInt16? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }

@@ -75,7 +75,7 @@ public final class PostgresCluster: Sendable {
         try stopLeftover()
         var attempt = 1
         while true {
-            guard let free = LoopbackPort.free(preferring: port ?? files.lastPort), port == nil || port == free else {
+            guard let free = PortChoice.any(preferring: port ?? files.lastPort), port == nil || port == free else {
                 throw PostgresClusterError(
                     "port \(port ?? 0) on 127.0.0.1 is taken: stop what uses it, or choose another"
                 )

@@ -146,33 +146,3 @@ struct PostgresClusterFiles: Sendable {
         return String(cString: resolved)
     }
 }
-
-/// Free ports on the loopback address.
-enum LoopbackPort {
-    /// The wished port if nothing listens there, else one that the system gives out. Somebody may take it before it is
-    /// used, so its user has to be ready to ask again.
-    static func free(preferring wished: UInt16?) -> UInt16? {
-        wished.flatMap(bound) ?? bound(0)
-    }
-
-    private static func bound(_ port: UInt16) -> UInt16? {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var reuse: Int32 = 1
-        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &reuse, socklen_t(MemoryLayout<Int32>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        return withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
-                guard bind(descriptor, generic, length) == 0, getsockname(descriptor, generic, &length) == 0 else {
-                    return nil
-                }
-                return UInt16(bigEndian: pointer.pointee.sin_port)
-            }
-        }
-    }
-}
