@@ -68,11 +68,15 @@ final class Lane {
     private var isBusy = false
     /// Partitions whose record before the position was another one: they are read from the beginning.
     var otherLogs: Set<TopicPartition> = []
+    /// The last gathering took all there was, so that no batch needs wait to get larger.
+    var isDrained = true
     /// Set while a partition is somebody else's in the database but ours in the group, or could not be asked.
     var claimAgainAt: Int64?
 
     static let databaseBackoff = Backoff(base: .milliseconds(100), cap: .seconds(5))
     static let batchBackoff = Backoff(base: .milliseconds(20), cap: .seconds(5))
+    /// A partition whose records wait this long gets its batch although others have more; in multiples of the wait.
+    static let longestWait: Int64 = 10
     static let lookInterval: Int64 = 5_000_000_000
     /// Between two tries to find out what log a partition is.
     static let recheckDelay: Int64 = 500_000_000
@@ -147,20 +151,27 @@ final class Lane {
         return Int32(clamping: min(max((next - now) / 1_000_000, 0), 100))
     }
 
-    /// Takes what comes, up to a full batch or the lane's memory. A batch that is not full waits a moment for more:
-    /// one transaction for ten records costs little more than one for a single one.
+    /// Takes what comes, up to a full batch of one partition or the lane's memory. A batch that is not full waits a
+    /// moment for more: one transaction for ten records costs little more than one for a single one.
     /// Records that nobody wants any more count too: they come as fast as they can be dropped.
     func gather() {
+        isDrained = true
         guard partitions.values.contains(where: { !$0.waiting.isEmpty && $0.failures == 0 }) else { return }
         let until = time.monotonicNanoseconds() + Int64(settings.batchWaitMilliseconds) * 1_000_000
-        var days = 0
+        let limits = processor.limits
         var records = 0
-        while days < settings.limits.days, records < settings.limits.records, bufferedBytes < settings.bufferBytes {
+        while records < 4 * limits.records {
+            // Not for every record: it asks all partitions.
+            if records % 16 == 0 && isEnough(limits) { break }
             let left = Int32(clamping: max(0, (until - time.monotonicNanoseconds()) / 1_000_000))
-            guard let taken = pollOnce(timeoutMilliseconds: left) else { return }
-            days += taken
+            guard pollOnce(timeoutMilliseconds: left) != nil else { return }
             records += 1
         }
+        isDrained = false
+    }
+
+    private func isEnough(_ limits: BatchCut.Limits) -> Bool {
+        bufferedBytes >= settings.bufferBytes || partitions.values.contains { $0.isFull(limits) }
     }
 
     var bufferedBytes: Int { partitions.values.reduce(0) { $0 + $1.waitingBytes } }
@@ -228,7 +239,7 @@ final class Lane {
         }
         guard partition.isReading, record.offset >= partition.position else { return 0 }
         let pending = reader.read(record)
-        partition.take(pending)
+        partition.take(pending) { time.monotonicNanoseconds() }
         return pending.content.dayCount
     }
 

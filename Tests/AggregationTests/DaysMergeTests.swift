@@ -41,15 +41,15 @@ import Testing
     private func merge(
         _ records: [DecodedDays],
         into snapshot: BatchSnapshot,
-        days: StoredDays = [:]
+        days: [UserDay: [SourceRow]] = [:]
     ) throws -> (writes: BatchWrites, counts: BatchCounts) {
         var merge = try DaysMerge(records, snapshot)
-        return merge.finish(days)
+        return merge.finish(StoredDays(days))
     }
 
     /// What the tables hold after the writes, for a next batch.
-    private func applied(_ writes: BatchWrites, to before: BatchSnapshot, _ days: StoredDays) -> (
-        BatchSnapshot, StoredDays
+    private func applied(_ writes: BatchWrites, to before: BatchSnapshot, _ days: [UserDay: [SourceRow]]) -> (
+        BatchSnapshot, [UserDay: [SourceRow]]
     ) {
         var (snapshot, days) = (before, days)
         for write in writes.connections { snapshot.connections[write.key] = write.state }
@@ -73,7 +73,7 @@ import Testing
         changed[1].1[.steps] = 9
         var second = try DaysMerge([record(minute: 60, changed)], held)
         #expect(second.needs() == [DayRange(user: user, first: today.advanced(by: -1), last: today)])
-        let (writes, counts) = second.finish(days)
+        let (writes, counts) = second.finish(StoredDays(days))
         #expect(writes.sourceRows.count == 2 && writes.canonicalDays.count == 2 && writes.connections.count == 1)
         #expect(counts.changed == 2 && counts.confirmed == 28)
         var third = try DaysMerge([record(minute: 60, changed)], applied(writes, to: held, days).0)
@@ -91,7 +91,7 @@ import Testing
         var moving = try DaysMerge([record(minute: 20, [(-1, [.steps: 20])])], held)
         let leaving = UserDay(user: user, day: today.advanced(by: -34))
         #expect(moving.needs().contains { $0.first == leaving.day })
-        let folded = moving.finish(days).writes.sourceRows.first { $0.key == leaving }
+        let folded = moving.finish(StoredDays(days)).writes.sourceRows.first { $0.key == leaving }
         let noted = record(minute: 10, old).version
         #expect(folded?.row.state.version(of: .steps) == noted && folded?.row.state.values[.steps] == 10)
     }

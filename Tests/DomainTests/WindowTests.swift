@@ -33,7 +33,7 @@ import Testing
                 )
             }
             let bytes = window.encoded
-            #expect(bytes.count <= 710)
+            #expect(bytes.count <= 715)
             let decoded = Window(encoded: bytes.span)
             let back = try #require(decoded)
             #expect(back.days == window.days && back.days.allSatisfy { back[$0] == window[$0] })

@@ -49,7 +49,7 @@ final class AggregatorBenchmark {
         database = try BenchmarkDatabase()
         try database.migrated("ours", today: people.today)
         publisher = try DayPublisher(kafka, topic: kafka.liveTopic())
-        ours = try OurWorker(kafka, database, name: "ours")
+        ours = OurWorker(kafka, database, name: "ours")
         let home = ProcessInfo.processInfo.environment["PEERS_HOME"].flatMap { $0.isEmpty ? nil : $0 }
         peersHome = home
         if let home { goPeer = try GoWorker(home, kafka, database, name: "go") } else { goPeer = nil }

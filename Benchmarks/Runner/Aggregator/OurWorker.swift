@@ -9,13 +9,13 @@ final class OurWorker {
     private let kafka: AggregatorKafka
     private let database: BenchmarkDatabase
     private let name: String
-    private let looking: PostgresConnection
+    /// Opened again where it had to be closed for a copy.
+    private var looking: PostgresConnection { get throws { try database.look(into: name) } }
 
-    init(_ kafka: AggregatorKafka, _ database: BenchmarkDatabase, name: String) throws {
+    init(_ kafka: AggregatorKafka, _ database: BenchmarkDatabase, name: String) {
         self.kafka = kafka
         self.database = database
         self.name = name
-        looking = try database.look(into: name)
     }
 
     /// A running worker; it ends with this object.
@@ -42,7 +42,7 @@ final class OurWorker {
     func drain(to ends: [Int64], days: Int, lanes: Int) throws -> Turn {
         let topic = kafka.liveTopic()
         let before = try positions(topic)
-        let databaseCPU = database.cpu(without: looking)
+        let databaseCPU = try database.cpu(without: looking)
         let worker = try start(lanes: lanes)
         var begun: Double?
         var ended = 0.0
@@ -67,7 +67,7 @@ final class OurWorker {
             days: days,
             seconds: ended - (begun ?? ended),
             workerCPU: cpu,
-            postgresCPU: database.cpu(without: looking) - databaseCPU
+            postgresCPU: try database.cpu(without: looking) - databaseCPU
         )
     }
 

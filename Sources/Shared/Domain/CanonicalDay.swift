@@ -34,6 +34,20 @@ public struct CanonicalDay: Hashable, Sendable {
         return winners[below.nonzeroBitCount]
     }
 
+    /// The day of one source row alone, which wins whatever the rules say.
+    ///
+    /// - Parameter winners: the row's provenance, once for each of its values; many days share one array.
+    public init(of row: SourceRow, winners: [Provenance]) {
+        self.init(values: row.state.values, winners: winners, isFinal: Self.isFinal(row))
+    }
+
+    /// Whether a day would be final that has this row alone.
+    public static func isFinal(_ row: SourceRow) -> Bool {
+        guard row.provenance.source.isDeviceOrCloud else { return false }
+        let counted = row.state.values.mask.intersection(MetricLedger.cumulative)
+        return !counted.isEmpty && counted.isSubset(of: row.state.closed)
+    }
+
     /// Resolves the day's source rows, which must be sorted by provenance.
     public init(resolving rows: [SourceRow], preferences: Preferences) {
         var values = MetricValues()

@@ -14,6 +14,14 @@ public struct SourceDay: Sendable {
         versions = InlineArray(repeating: 0)
     }
 
+    /// A row whose registers all have one version; only for reading rows back.
+    public init(values: MetricValues, closed: MetricSet, version: Version) {
+        self.values = values
+        self.closed = closed.intersection(values.mask)
+        versions = InlineArray(repeating: 0)
+        for metric in values.mask { versions[metric.index] = version.rawValue }
+    }
+
     public var isEmpty: Bool { values.isEmpty }
 
     public func version(of metric: Metric) -> Version? {

@@ -15,31 +15,7 @@ enum DayRowReader {
     }
 
     static func sourceRow(_ result: PostgresResult, _ row: Int) throws -> SourceRow {
-        guard let source = Source(rawValue: UInt8(clamping: try result.int2(row, 2))) else {
-            throw StorageError.unknownSource
-        }
-        let origin = try result.text(row, 3)
-        let closed = MetricSet(rawValue: UInt32(bitPattern: try result.int4(row, 4)))
-        let common = Version(rawValue: try result.int8(row, 5))
-        var state = SourceDay()
-        for metric in Metric.allCases {
-            let column = 7 + metric.index
-            if try result.isNull(row, column) { continue }
-            guard let tenths = MetricColumns.tenths(real: try result.float4(row, column)) else {
-                throw StorageError.impossibleValue
-            }
-            state.restore(metric, tenths: tenths, closed: closed.has(metric), version: common)
-        }
-        if try !result.isNull(row, 6) {
-            let exceptions = try result.withBytea(row, 6) { VersionsCodec.exceptions(in: $0) }
-            guard let exceptions else { throw StorageError.unreadableVersions }
-            for (metric, version) in exceptions {
-                guard let tenths = state.values[metric] else { continue }
-                let version = Version(rawValue: version)
-                state.restore(metric, tenths: tenths, closed: closed.has(metric), version: version)
-            }
-        }
-        return SourceRow(provenance: Provenance(source: source, origin: origin), state: state)
+        try SourceRowReader(result).sourceRow(row)
     }
 
     static func canonicalRow(_ result: PostgresResult, _ row: Int) throws -> (day: CanonicalDay, rules: Int32) {
@@ -86,5 +62,13 @@ public enum StorageError: Error, CustomStringConvertible {
             case .incompleteSnapshot: "the database did not return a row that was locked a moment before"
             }
         return what
+    }
+}
+
+extension [SourceRow] {
+    /// Keeps a day's few rows in the order that the rules expect.
+    mutating func insert(sorted row: SourceRow) {
+        let place = firstIndex { row.provenance < $0.provenance } ?? endIndex
+        insert(row, at: place)
     }
 }
