@@ -178,7 +178,11 @@ extension Window {
 extension [UInt8] {
     /// The low bytes of a word, the highest first.
     fileprivate mutating func append(_ word: UInt64, count: Int) {
-        for index in (0..<count).reversed() { append(UInt8(truncatingIfNeeded: word >> UInt64(8 * index))) }
+        var rest = word << UInt64(64 - 8 * count)
+        for _ in 0..<count {
+            append(UInt8(truncatingIfNeeded: rest >> 56))
+            rest <<= 8
+        }
     }
 }
 
