@@ -78,7 +78,7 @@ import Testing
         #expect(counts.changed == 2 && counts.confirmed == 28)
         var third = try DaysMerge([record(minute: 60, changed)], applied(writes, to: held, days).0)
         #expect(third.needs().isEmpty)
-        #expect(third.finish([:]).writes.connections.isEmpty)
+        #expect(third.finish(StoredDays()).writes.connections.isEmpty)
     }
 
     @Test func `a day that leaves the window has its version folded into its row`() throws {
