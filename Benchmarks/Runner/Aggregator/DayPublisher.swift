@@ -12,7 +12,7 @@ final class DayPublisher {
     private(set) var ends: [Int64]
     private(set) var bytes = 0
 
-    /// - Parameter topic: one that exists and is empty, with this number of partitions.
+    /// `topic`: one that exists and is empty, with this number of partitions.
     init(_ kafka: AggregatorKafka, topic: String) throws {
         partitions = AggregatorKafka.partitions
         producer = try KafkaProducer(

@@ -61,8 +61,7 @@ final class JDBCSink {
     }
 
     /// Publishes while the sink stands still, then lets it go and waits for the last record of each partition.
-    ///
-    /// - Parameter order: users and ages of their days, in the order of publishing; the last of each partition must
+    /// `order`: users and ages of their days, in the order of publishing; the last of each partition must
     ///   be a day that changes.
     func take(_ order: [(user: Int, age: Int)], history: History, round: Int) throws -> Turn {
         try become("pause", "PAUSED")

@@ -35,8 +35,7 @@ public struct CanonicalDay: Hashable, Sendable {
     }
 
     /// The day of one source row alone, which wins whatever the rules say.
-    ///
-    /// - Parameter winners: the row's provenance, once for each of its values; many days share one array.
+    /// `winners`: the row's provenance, once for each of its values; many days share one array.
     public init(of row: SourceRow, winners: [Provenance]) {
         self.init(values: row.state.values, winners: winners, isFinal: Self.isFinal(row))
     }

@@ -69,7 +69,7 @@ final class ResultHandle {
             : UnsafeRawBufferPointer(start: PQgetvalue(result, row, column), count: length)
     }
 
-        /// The server ends the session with this error; the end of the stream may still be on its way.
+    /// The server ends the session with this error; the end of the stream may still be on its way.
     var endsSession: Bool {
         let severity = Self.field(result, daybook_pg_diag_severity)
         return severity == "FATAL" || severity == "PANIC"
