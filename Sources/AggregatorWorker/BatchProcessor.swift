@@ -28,10 +28,7 @@ final class BatchProcessor {
     private let months: MonthKeeper
     private let letters: DeadLetterWriter
     private let owner: UUID128
-    private let baseLimits: BatchCut.Limits
-    /// Batches grow while their transactions are short, as where windows confirm most days: there a batch costs by its
-    /// users and its COMMIT, and not by its days.
-    private var growth = 1
+    private var growth: BatchGrowth
     private let metrics: WorkerMetrics
     private let log: Log
     private let time: any TimeSource
@@ -50,28 +47,14 @@ final class BatchProcessor {
         self.months = months
         self.letters = letters
         self.owner = owner
-        baseLimits = limits
+        growth = BatchGrowth(limits)
         self.metrics = metrics
         self.log = log
         self.time = time
     }
 
     /// What the next batch may hold.
-    var limits: BatchCut.Limits {
-        .init(records: baseLimits.records, days: baseLimits.days * growth, bytes: baseLimits.bytes)
-    }
-
-    private static let largestGrowth = 8
-    private static let shortNanoseconds: Int64 = 15_000_000
-    private static let longNanoseconds: Int64 = 40_000_000
-
-    private func noteTime(_ nanoseconds: Int64, days: Int) {
-        if nanoseconds > Self.longNanoseconds {
-            growth = max(1, growth / 2)
-        } else if nanoseconds < Self.shortNanoseconds && days * 2 > limits.days {
-            growth = min(Self.largestGrowth, growth * 2)
-        }
-    }
+    var limits: BatchCut.Limits { growth.limits }
 
     /// - Parameters:
     ///   - partition: with what waits on it.
@@ -136,7 +119,7 @@ final class BatchProcessor {
             case .applied(let counts):
                 let taken = time.monotonicNanoseconds() - started
                 metrics.batchSeconds.observe(nanoseconds: taken)
-                noteTime(taken, days: records.reduce(0) { $0 + $1.readings.count })
+                growth.note(nanoseconds: taken, days: records.reduce(0) { $0 + $1.readings.count })
                 note(counts, poison, records: batch.count, topic: partition.name.topic)
                 if appliedThrough > 0 {
                     let age = Double(time.wallMicroseconds() - appliedThrough) / 1_000_000
@@ -184,8 +167,6 @@ final class BatchProcessor {
         _ partition: LanePartition,
         _ cut: BatchCut
     ) -> Outcome {
-        // A row that was not there under the account's lock: somebody wrote it without. The next try finds it.
-        if error.sqlState == "23505" { return .again(why: "conflict") }
         switch error.disposition {
         case .retry:
             log.info("batch will be tried again", [.sqlState: .text(error.sqlState ?? "")])

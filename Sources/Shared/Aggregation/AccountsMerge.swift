@@ -124,6 +124,6 @@ public struct AccountsMerge {
             return
         }
         connection.clearWindow()
-        if let write = connection.write { writes.connections.append(write) }
+        if let write = connection.write(format: snapshot.windowFormat) { writes.connections.append(write) }
     }
 }

@@ -162,7 +162,9 @@ public struct DaysMerge {
             }
             table.addWrites(to: &writes, snapshot.accounts[user]?.preferences ?? Preferences())
         }
-        writes.connections = connections.compactMap(\.write).sorted { $0.key < $1.key }
+        writes.connections = connections.compactMap { $0.write(format: snapshot.windowFormat) }.sorted {
+            $0.key < $1.key
+        }
         writes.wakes = wakes()
         counts.sourceRowsWritten = writes.sourceRows.count
         counts.canonicalWritten = writes.canonicalDays.count + writes.removedCanonicalDays.count

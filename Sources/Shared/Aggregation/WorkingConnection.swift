@@ -85,11 +85,14 @@ struct WorkingConnection {
     }
 
     /// Nil where the row is as it was, or where nothing was accepted that would make one.
-    var write: BatchWrites.ConnectionWrite? {
+    ///
+    /// - Parameter format: the database's, of windows.
+    func write(format: Int16) -> BatchWrites.ConnectionWrite? {
         let moved = lastPushAt != stored?.lastPushAt ?? 0 || lastDataAt != stored?.lastDataAt ?? 0
         guard moved || isWindowChanged else { return nil }
         // The stored bytes serve again where the window stayed.
-        let bytes = isWindowChanged || isTrimmed ? window.encoded : stored?.window ?? []
+        let bytes =
+            isWindowChanged || isTrimmed ? window.encoded(format: UInt8(clamping: format)) : stored?.window ?? []
         let state = StoredConnection(
             lastPushAt: lastPushAt,
             lastDataAt: lastDataAt,

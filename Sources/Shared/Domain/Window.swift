@@ -6,8 +6,8 @@
 public struct Window: Hashable, Sendable {
     /// Days that a window spans, counted back from its newest day.
     public static let span = 35
-    /// The format of `encoded`, its first byte.
-    public static let format: UInt8 = 1
+    /// The newest format of `encoded`, whose first byte it is; every older one is read.
+    public static let newestFormat: UInt8 = 2
 
     public struct Entry: Hashable, Sendable {
         public var version: Version
@@ -96,11 +96,17 @@ public struct Window: Hashable, Sendable {
 }
 
 extension Window {
-    /// Format, newest day (4 bytes), which days have an entry (5 bytes), which of them have a version of their own
-    /// (5 bytes), the version of the others, then the own versions, then 12 bytes an entry: mask and digest; all
-    /// big-endian. After a re-send all versions are the same: then a full window takes 443 bytes, and but for its
-    /// head it is what it was before, which the database's log makes use of.
-    public var encoded: [UInt8] {
+    /// Format 1: the format, newest day (4 bytes), which days have an entry (5 bytes), then 20 bytes an entry: version,
+    /// mask, digest; all big-endian. 710 bytes for a full window.
+    ///
+    /// Format 2 has, behind which days have an entry, which of them have a version of their own (5 bytes), the version of
+    /// the others, then the own versions, then 12 bytes an entry: mask and digest. After a re-send all versions are the
+    /// same: then a full window takes 443 bytes, and but for its head it is what it was before, which the database's log
+    /// makes use of.
+    ///
+    /// - Parameter format: what the database says that all who read it know; a newer one is written as the newest here.
+    /// - Returns: no bytes for an empty window.
+    public func encoded(format: UInt8 = newestFormat) -> [UInt8] {
         var present: UInt64 = 0
         var common = Version(rawValue: 0)
         for index in entries.indices {
@@ -109,69 +115,115 @@ extension Window {
             common = max(common, entry.version)
         }
         guard present != 0 else { return [] }
-        var own: UInt64 = 0
-        for index in entries.indices {
-            if let entry = entries[index], entry.version != common { own |= 1 << UInt64(index) }
-        }
+        return format < 2 ? encodedOne(present) : encodedTwo(present, common)
+    }
+
+    private func encodedOne(_ present: UInt64) -> [UInt8] {
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(Self.length(present: present, own: own))
-        bytes.append(Self.format)
-        bytes.append(UInt64(UInt32(bitPattern: newest.daysSinceEpoch)), count: 4)
-        bytes.append(present, count: 5)
-        bytes.append(own, count: 5)
-        bytes.append(UInt64(bitPattern: common.rawValue), count: 8)
-        if own != 0 {
-            for index in entries.indices {
-                guard let entry = entries[index], entry.version != common else { continue }
-                bytes.append(UInt64(bitPattern: entry.version.rawValue), count: 8)
-            }
-        }
-        for index in entries.indices {
-            guard let entry = entries[index] else { continue }
+        bytes.reserveCapacity(10 + 20 * present.nonzeroBitCount)
+        appendHead(1, present, to: &bytes)
+        for case let entry? in entries {
+            bytes.append(UInt64(bitPattern: entry.version.rawValue), count: 8)
             bytes.append(UInt64(entry.mask.rawValue), count: 4)
             bytes.append(entry.digest, count: 8)
         }
         return bytes
     }
 
-    private static func length(present: UInt64, own: UInt64) -> Int {
+    private func encodedTwo(_ present: UInt64, _ common: Version) -> [UInt8] {
+        var own: UInt64 = 0
+        for index in entries.indices {
+            if let entry = entries[index], entry.version != common { own |= 1 << UInt64(index) }
+        }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Self.lengthOfTwo(present: present, own: own))
+        appendHead(2, present, to: &bytes)
+        bytes.append(own, count: 5)
+        bytes.append(UInt64(bitPattern: common.rawValue), count: 8)
+        if own != 0 {
+            for case let entry? in entries where entry.version != common {
+                bytes.append(UInt64(bitPattern: entry.version.rawValue), count: 8)
+            }
+        }
+        for case let entry? in entries {
+            bytes.append(UInt64(entry.mask.rawValue), count: 4)
+            bytes.append(entry.digest, count: 8)
+        }
+        return bytes
+    }
+
+    private func appendHead(_ format: UInt8, _ present: UInt64, to bytes: inout [UInt8]) {
+        bytes.append(format)
+        bytes.append(UInt64(UInt32(bitPattern: newest.daysSinceEpoch)), count: 4)
+        bytes.append(present, count: 5)
+    }
+
+    private static func lengthOfTwo(present: UInt64, own: UInt64) -> Int {
         23 + 8 * own.nonzeroBitCount + 12 * present.nonzeroBitCount
     }
 
-    /// Reads what `encoded` wrote; no bytes are an empty window. Nil for a format that this build does not know, or for
-    /// bytes that are none: taking those for an empty window would lose versions.
+    /// Reads what `encoded` wrote in whatever format; no bytes are an empty window. Nil for a format that this build does
+    /// not know, or for bytes that are none: taking those for an empty window would lose versions.
     public init?(encoded bytes: Span<UInt8>) {
         self.init()
         guard bytes.count > 0 else { return }
-        guard bytes[0] == Self.format, bytes.count >= 23 else { return nil }
-        func word(_ start: Int, _ count: Int) -> UInt64 {
-            var word: UInt64 = 0
-            for index in start..<(start + count) { word = word << 8 | UInt64(bytes[index]) }
-            return word
+        guard bytes.count >= 10 else { return nil }
+        newest = CalendarDay(daysSinceEpoch: Int32(bitPattern: UInt32(truncatingIfNeeded: bytes.word(1, 4))))
+        let present = bytes.word(5, 5)
+        guard present >> UInt64(Self.span) == 0 else { return nil }
+        switch bytes[0] {
+        case 1:
+            guard bytes.count == 10 + 20 * present.nonzeroBitCount else { return nil }
+            readOne(bytes, present)
+        case 2:
+            guard bytes.count >= 23 else { return nil }
+            let own = bytes.word(10, 5)
+            guard own & ~present == 0, bytes.count == Self.lengthOfTwo(present: present, own: own) else { return nil }
+            readTwo(bytes, present, own)
+        default: return nil
         }
-        newest = CalendarDay(daysSinceEpoch: Int32(bitPattern: UInt32(truncatingIfNeeded: word(1, 4))))
-        let present = word(5, 5)
-        let own = word(10, 5)
-        guard present >> UInt64(Self.span) == 0, own & ~present == 0,
-            bytes.count == Self.length(present: present, own: own)
-        else { return nil }
-        let common = Version(rawValue: Int64(bitPattern: word(15, 8)))
+    }
+
+    private mutating func readOne(_ bytes: Span<UInt8>, _ present: UInt64) {
+        entries = Array(repeating: nil, count: Self.span)
+        var start = 10
+        for index in 0..<Self.span where present >> UInt64(index) & 1 != 0 {
+            entries[index] = Entry(
+                version: Version(rawValue: Int64(bitPattern: bytes.word(start, 8))),
+                mask: MetricSet(rawValue: UInt32(truncatingIfNeeded: bytes.word(start + 8, 4))),
+                digest: bytes.word(start + 12, 8)
+            )
+            start += 20
+        }
+    }
+
+    private mutating func readTwo(_ bytes: Span<UInt8>, _ present: UInt64, _ own: UInt64) {
+        let common = Version(rawValue: Int64(bitPattern: bytes.word(15, 8)))
         entries = Array(repeating: nil, count: Self.span)
         var version = 23
         var start = 23 + 8 * own.nonzeroBitCount
         for index in 0..<Self.span where present >> UInt64(index) & 1 != 0 {
             var entry = Entry(
                 version: common,
-                mask: MetricSet(rawValue: UInt32(truncatingIfNeeded: word(start, 4))),
-                digest: word(start + 4, 8)
+                mask: MetricSet(rawValue: UInt32(truncatingIfNeeded: bytes.word(start, 4))),
+                digest: bytes.word(start + 4, 8)
             )
             start += 12
             if own >> UInt64(index) & 1 != 0 {
-                entry.version = Version(rawValue: Int64(bitPattern: word(version, 8)))
+                entry.version = Version(rawValue: Int64(bitPattern: bytes.word(version, 8)))
                 version += 8
             }
             entries[index] = entry
         }
+    }
+}
+
+extension Span<UInt8> {
+    /// So many bytes from there on as one number, the highest first.
+    fileprivate func word(_ start: Int, _ count: Int) -> UInt64 {
+        var word: UInt64 = 0
+        for index in start..<(start + count) { word = word << 8 | UInt64(self[index]) }
+        return word
     }
 }
 

@@ -4,6 +4,15 @@ public enum PostgresOutcome {
     case failed(PostgresError)
     /// Not run, because a statement before it failed.
     case skipped
+
+    /// The result of a statement that had to succeed.
+    public func result() throws(PostgresError) -> PostgresResult {
+        switch self {
+        case .finished(let result): return result
+        case .failed(let error): throw error
+        case .skipped: throw PostgresError(message: "a statement was skipped without an error before it")
+        }
+    }
 }
 
 /// Collects statements that go to the server together and cost one round trip; see `PostgresConnection.pipeline`.
@@ -135,13 +144,7 @@ extension PostgresConnection {
     @discardableResult
     public func pipeline(_ fill: (inout PostgresPipeline) -> Void) throws(PostgresError) -> [PostgresResult] {
         var results: [PostgresResult] = []
-        for outcome in try pipelineOutcomes(fill) {
-            switch outcome {
-            case .finished(let result): results.append(result)
-            case .failed(let error): throw error
-            case .skipped: throw PostgresError(message: "a statement was skipped without an error before it")
-            }
-        }
+        for outcome in try pipelineOutcomes(fill) { results.append(try outcome.result()) }
         return results
     }
 

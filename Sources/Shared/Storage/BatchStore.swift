@@ -273,10 +273,27 @@ public final class BatchStore {
     /// are large and go out in pieces: a worker that is frozen between two of them loses its locks as one that is frozen
     /// between round trips.
     public func commit(_ writes: BatchWrites) throws -> Commit {
+        let results = try write(writes)
+        for (result, expected) in results where expected != nil && result.affectedRows != expected {
+            throw Self.movedRow
+        }
+        let answer = try connection.pipeline { pipeline in pipeline.commit() }
+        guard let commit = answer.last else { return .rolledBack }
+        return commit.isCommitted ? .committed : .rolledBack
+    }
+
+    /// Somebody wrote without the account's lock. Nothing of ours stays; the next try reads what is there now.
+    private static let movedRow = PostgresError(
+        sqlState: "40001",
+        message: "a row was not where it had been read under the account's lock; the batch is tried again"
+    )
+
+    /// Returns each statement's result with the number of rows that it had to meet; nil where it may be any number.
+    private func write(_ writes: BatchWrites) throws -> [(PostgresResult, expected: Int?)] {
         let statements = try prepared()
         /// For each statement, how many rows it has to meet; nil where it may be any number.
         var expected: [Int?] = []
-        let results = try connection.pipeline { pipeline in
+        let outcomes = try connection.pipelineOutcomes { pipeline in
             func send(_ count: Int, _ statement: PostgresPrepared) {
                 guard count > 0 else { return }
                 pipeline.execute(statement, parameters)
@@ -334,16 +351,14 @@ public final class BatchStore {
                 send(count, areStored ? statements.updateConnections : statements.insertConnections)
             }
         }
-        for (result, count) in zip(results, expected) where count != nil && result.affectedRows != count {
-            // Somebody wrote without the account's lock. Nothing of ours stays; the next try reads what is there now.
-            throw PostgresError(
-                sqlState: "40001",
-                message: "a row was not where it had been read under the account's lock; the batch is tried again"
-            )
+        return try zip(outcomes, expected).map { outcome, expected in
+            do throws(PostgresError) {
+                return (try outcome.result(), expected: expected)
+            } catch {
+                // A row that was not there a moment before.
+                throw error.sqlState == "23505" ? Self.movedRow : error
+            }
         }
-        let answer = try connection.pipeline { pipeline in pipeline.commit() }
-        guard let commit = answer.last else { return .rolledBack }
-        return commit.isCommitted ? .committed : .rolledBack
     }
 
     /// Ends the transaction without writing. A lost connection has done so by itself.
