@@ -104,8 +104,13 @@ struct DayTable {
             }
             guard day.mayDiffer else { continue }
             let remaining = day.rows.filter { !$0.state.isEmpty }
-            let canonical = CanonicalDay(resolving: remaining, preferences: after(day.key.user))
-            if canonical == CanonicalDay(resolving: day.original, preferences: before(day.key.user)) { continue }
+            let changed = CanonicalDay.changed(
+                resolving: remaining,
+                preferences: after(day.key.user),
+                from: day.original,
+                preferencesBefore: before(day.key.user)
+            )
+            guard let canonical = changed else { continue }
             if canonical.isEmpty {
                 writes.removedCanonicalDays.append(day.key)
             } else {

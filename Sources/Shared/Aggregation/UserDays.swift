@@ -24,6 +24,10 @@ struct UserDays {
     private var hint = 0
     /// Of the last day with a single row: most days have one, and share the list of their winners.
     private var lastWinners: [Provenance] = []
+    /// Where the last canonical day lay: they are asked for in order.
+    private var canonicalHint = 0
+    private var after: [SourceRow] = []
+    private var before: [SourceRow] = []
 
     init(_ stored: StoredDays) {
         self.stored = stored
@@ -108,35 +112,44 @@ struct UserDays {
         _ writes: inout BatchWrites,
         _ preferences: Preferences
     ) {
-        let day: CanonicalDay
-        if range.count == 1 {
-            let row = SourceRow(provenance: rows[range.lowerBound].provenance, state: rows[range.lowerBound].state)
-            if let index = rows[range.lowerBound].stored {
-                let before = stored.rows[index].row
-                if before.state.values == row.state.values
-                    && CanonicalDay.isFinal(before) == CanonicalDay.isFinal(row)
-                {
-                    return
-                }
-            }
-            day = CanonicalDay(of: row, winners: winners(row))
-        } else {
-            let after = rows[range].filter { !$0.state.isEmpty }.map {
-                SourceRow(provenance: $0.provenance, state: $0.state)
-            }
-            let before = rows[range].compactMap { row in row.stored.map { stored.rows[$0].row } }
-            day = CanonicalDay(resolving: after, preferences: preferences)
-            if day == CanonicalDay(resolving: before, preferences: preferences) { return }
+        guard let day = range.count == 1 ? alone(range.lowerBound) : together(range, preferences), !day.isEmpty else {
+            return
         }
-        guard !day.isEmpty else { return }
-        writes.canonicalDays.append(.init(key: key, day: day, place: stored.canonicalPlace(of: key)))
+        let place = stored.canonicalPlace(of: key, near: &canonicalHint)
+        writes.canonicalDays.append(.init(key: key, day: day, place: place))
     }
 
-    private mutating func winners(_ row: SourceRow) -> [Provenance] {
-        let count = row.state.values.mask.count
-        if lastWinners.count != count || lastWinners.first != row.provenance {
-            lastWinners = Array(repeating: row.provenance, count: count)
+    /// The day of its only row, which wins whatever the rules say; nil where it is what it was.
+    private mutating func alone(_ index: Int) -> CanonicalDay? {
+        let source = rows[index].provenance.source
+        let isFinal = CanonicalDay.isFinal(rows[index].state, of: source)
+        if let place = rows[index].stored, stored.rows[place].row.state.values == rows[index].state.values,
+            CanonicalDay.isFinal(stored.rows[place].row.state, of: source) == isFinal
+        {
+            return nil
         }
-        return lastWinners
+        let count = rows[index].state.values.mask.count
+        if lastWinners.count != count || lastWinners.first != rows[index].provenance {
+            lastWinners = Array(repeating: rows[index].provenance, count: count)
+        }
+        return CanonicalDay(values: rows[index].state.values, winners: lastWinners, isFinal: isFinal)
+    }
+
+    /// The day of several rows; nil where it is what it was.
+    private mutating func together(_ range: Range<Int>, _ preferences: Preferences) -> CanonicalDay? {
+        after.removeAll(keepingCapacity: true)
+        before.removeAll(keepingCapacity: true)
+        for index in range {
+            if !rows[index].state.isEmpty {
+                after.append(SourceRow(provenance: rows[index].provenance, state: rows[index].state))
+            }
+            if let place = rows[index].stored { before.append(stored.rows[place].row) }
+        }
+        return CanonicalDay.changed(
+            resolving: after,
+            preferences: preferences,
+            from: before,
+            preferencesBefore: preferences
+        )
     }
 }

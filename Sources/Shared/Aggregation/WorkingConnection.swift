@@ -84,9 +84,8 @@ struct WorkingConnection {
         return WakeRule.due(afterPush: Instant(microseconds: lastPushAt)).microseconds
     }
 
-    /// Nil where the row is as it was, or where nothing was accepted that would make one.
-    ///
-    /// - Parameter format: the database's, of windows.
+    /// The row to write, with its window in the database's format; nil where it is as it was, or where nothing was
+    /// accepted that would make one.
     func write(format: Int16) -> BatchWrites.ConnectionWrite? {
         let moved = lastPushAt != stored?.lastPushAt ?? 0 || lastDataAt != stored?.lastDataAt ?? 0
         guard moved || isWindowChanged else { return nil }

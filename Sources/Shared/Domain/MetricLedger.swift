@@ -152,6 +152,9 @@ public enum MetricLedger {
         if $1.kind == .cumulative { $0.insert($1.metric) }
     }
 
+    /// Metrics of which the highest source counts.
+    static let highest = definitions.reduce(into: MetricSet()) { if $1.rule == .highest { $0.insert($1.metric) } }
+
     public static subscript(_ metric: Metric) -> MetricDefinition { definitions[metric.index] }
 
     private static let activity: [Source] = [.appleHealth, .healthConnect, .garmin, .whoop, .oura]

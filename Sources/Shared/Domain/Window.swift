@@ -252,10 +252,7 @@ extension SourceDay {
     /// Takes an entry's version over into the row, which then means by itself what both meant together.
     public mutating func fold(_ entry: Window.Entry?) {
         guard let entry else { return }
-        for metric in entry.mask {
-            guard let tenths = values[metric], let held = version(of: metric), held < entry.version else { continue }
-            restore(metric, tenths: tenths, closed: closed.has(metric), version: entry.version)
-        }
+        raise(entry.mask, to: entry.version)
     }
 
     /// Applies a reading to row and entry together; what the two mean afterwards is what the naive registers of all

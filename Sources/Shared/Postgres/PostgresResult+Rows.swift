@@ -48,6 +48,26 @@ extension PostgresResult {
     /// Whether the cell is NULL or has no bytes.
     public func isEmpty(_ row: Int, _ column: Int) -> Bool { rawBytes(row, column).count == 0 }
 
+    /// Hands out the elements of a one-dimensional array of a type with four bytes, by their place from 0; NULL elements
+    /// are passed over. One call of libpq's a row, where as many columns would cost two each.
+    public func forEachWord32(_ row: Int, _ column: Int, _ body: (Int, UInt32) throws -> Void) throws {
+        let bytes = rawBytes(row, column)
+        // NULL, or an array without elements: dimensions, flag, element type.
+        if bytes.count == 0 || (bytes.count == 12 && bytes.bigEndian(0, as: Int32.self) == 0) { return }
+        guard bytes.count >= 20, bytes.bigEndian(0, as: Int32.self) == 1 else { throw mismatch(row, column) }
+        var offset = 20
+        for place in 0..<Int(max(0, bytes.bigEndian(12, as: Int32.self))) {
+            guard bytes.count - offset >= 4 else { throw mismatch(row, column) }
+            let length = bytes.bigEndian(offset, as: Int32.self)
+            offset += 4
+            if length == -1 { continue }
+            guard length == 4, bytes.count - offset >= 4 else { throw mismatch(row, column) }
+            try body(place, bytes.bigEndian(offset, as: UInt32.self))
+            offset += 4
+        }
+        guard offset == bytes.count else { throw mismatch(row, column) }
+    }
+
     private func word<T: FixedWidthInteger>(_ row: Int, _ column: Int, as _: T.Type) throws(PostgresError) -> T? {
         let bytes = rawBytes(row, column)
         if bytes.count == 0 { return nil }

@@ -16,6 +16,9 @@ struct BatchArrays {
     private var blobs = PostgresArray(of: .bytea)
     private var flags = PostgresArray(of: .bool)
     private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
+    /// Indexes of the writes that are loaded.
+    private var picked: [Int] = []
+    private var scratch: [UInt8] = []
 
     mutating func load(users touched: [TouchedUser]) {
         users.reset()
@@ -51,9 +54,11 @@ struct BatchArrays {
         closed.reset()
         longs.reset()
         blobs.reset()
-        var scratch: [UInt8] = []
         var used: MetricSet = []
-        for index in writes.indices where (writes[index].place != nil) == areStored {
+        picked.removeAll(keepingCapacity: true)
+        for index in writes.indices where (writes[index].place != nil) == areStored { picked.append(index) }
+        guard !picked.isEmpty else { return 0 }
+        for index in picked {
             let state = writes[index].row.state
             if let place = writes[index].place {
                 append(place, writes[index].key)
@@ -72,14 +77,15 @@ struct BatchArrays {
                 blobs.appendNull()
             }
         }
-        guard days.count > 0 else { return 0 }
         // A column at a time: the arrays of metrics that no row of the batch has stay empty, and `unnest` fills them up
         // with NULL.
         for metric in Metric.allCases { values[metric.index].reset() }
         for metric in used {
-            for index in writes.indices where (writes[index].place != nil) == areStored {
-                append(writes[index].row.state.values[metric], metric)
-            }
+            // Taken out, so that the loop appends to a variable of its own.
+            var column = PostgresArray(of: .float4)
+            swap(&column, &values[metric.index])
+            for index in picked { Self.append(writes[index].row.state.values[metric], to: &column) }
+            swap(&column, &values[metric.index])
         }
         parameters.reset()
         if areStored {
@@ -109,9 +115,11 @@ struct BatchArrays {
         resetKeys()
         flags.reset()
         blobs.reset()
-        var scratch: [UInt8] = []
         var used: MetricSet = []
-        for index in writes.indices where (writes[index].place != nil) == areStored {
+        picked.removeAll(keepingCapacity: true)
+        for index in writes.indices where (writes[index].place != nil) == areStored { picked.append(index) }
+        guard !picked.isEmpty else { return 0 }
+        for index in picked {
             let winners = writes[index].day.winners
             if let place = writes[index].place {
                 append(place, writes[index].key)
@@ -135,12 +143,12 @@ struct BatchArrays {
                 origins.append(text: scratch.span)
             }
         }
-        guard days.count > 0 else { return 0 }
         for metric in Metric.allCases { values[metric.index].reset() }
         for metric in used {
-            for index in writes.indices where (writes[index].place != nil) == areStored {
-                append(writes[index].day.values[metric], metric)
-            }
+            var column = PostgresArray(of: .float4)
+            swap(&column, &values[metric.index])
+            for index in picked { Self.append(writes[index].day.values[metric], to: &column) }
+            swap(&column, &values[metric.index])
         }
         parameters.reset()
         if areStored { parameters.append(places) } else { parameters.append(users) }
@@ -312,12 +320,8 @@ struct BatchArrays {
         origins.append(text: provenance.origin)
     }
 
-    private mutating func append(_ tenths: Int32?, _ metric: Metric) {
-        if let tenths {
-            values[metric.index].append(float4: MetricColumns.real(tenths: tenths))
-        } else {
-            values[metric.index].appendNull()
-        }
+    private static func append(_ tenths: Int32?, to column: inout PostgresArray) {
+        if let tenths { column.append(float4: MetricColumns.real(tenths: tenths)) } else { column.appendNull() }
     }
 
     /// The text form of a `text[]`, every element quoted.

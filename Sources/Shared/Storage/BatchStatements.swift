@@ -44,7 +44,7 @@ enum BatchStatements {
 
     /// $1 users, $2 first days, $3 last days.
     static let readDays = """
-        SELECT \(DayRowReader.sourceColumns.split(separator: ", ").map { "row.\($0)" }.joined(separator: ", ")), row.ctid
+        SELECT \(DayRowReader.sourceColumns), row.ctid
         FROM unnest($1::uuid[], $2::date[], $3::date[]) AS range (user_id, first_day, last_day)
         CROSS JOIN LATERAL (
             SELECT ctid, * FROM source_days

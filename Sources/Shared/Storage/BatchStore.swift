@@ -21,13 +21,41 @@ public final class BatchStore {
         case rolledBack
     }
 
-    private struct Statements {
+    /// A class, so that handing it out copies nothing.
+    private final class Statements {
         let fence, createAccounts, lockAccounts, control, accountSources, connections: PostgresPrepared
         let readDays, findCanonicalDays: PostgresPrepared
         let insertSourceDays, updateSourceDays, deleteSourceDays: PostgresPrepared
         let insertCanonicalDays, updateCanonicalDays, deleteCanonicalDays: PostgresPrepared
         let insertConnections, updateConnections, deleteConnections: PostgresPrepared
         let updateAccounts, upsertAccountSources, upsertWakes, deleteWakes: PostgresPrepared
+
+        init(_ connection: PostgresConnection) throws(PostgresError) {
+            fence = try connection.prepare("fence", BatchStatements.fence)
+            createAccounts = try connection.prepare("create_accounts", BatchStatements.createAccounts)
+            lockAccounts = try connection.prepare("lock_accounts", BatchStatements.lockAccounts)
+            control = try connection.prepare("control", BatchStatements.control)
+            accountSources = try connection.prepare("account_sources", BatchStatements.accountSources)
+            connections = try connection.prepare("connections", BatchStatements.connections)
+            readDays = try connection.prepare("read_days", BatchStatements.readDays)
+            findCanonicalDays = try connection.prepare("find_canonical_days", BatchStatements.findCanonicalDays)
+            insertSourceDays = try connection.prepare("insert_source_days", BatchStatements.insertSourceDays)
+            updateSourceDays = try connection.prepare("update_source_days", BatchStatements.updateSourceDays)
+            deleteSourceDays = try connection.prepare("delete_source_days", BatchStatements.deleteSourceDays)
+            insertCanonicalDays = try connection.prepare("insert_canonical_days", BatchStatements.insertCanonicalDays)
+            updateCanonicalDays = try connection.prepare("update_canonical_days", BatchStatements.updateCanonicalDays)
+            deleteCanonicalDays = try connection.prepare("delete_canonical_days", BatchStatements.deleteCanonicalDays)
+            insertConnections = try connection.prepare("insert_connections", BatchStatements.insertConnections)
+            updateConnections = try connection.prepare("update_connections", BatchStatements.updateConnections)
+            deleteConnections = try connection.prepare("delete_connections", BatchStatements.deleteConnections)
+            updateAccounts = try connection.prepare("update_accounts", BatchStatements.updateAccounts)
+            upsertAccountSources = try connection.prepare(
+                "upsert_account_sources",
+                BatchStatements.upsertAccountSources
+            )
+            upsertWakes = try connection.prepare("upsert_wakes", BatchStatements.upsertWakes)
+            deleteWakes = try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
+        }
     }
 
     private let connection: PostgresConnection
@@ -56,32 +84,7 @@ public final class BatchStore {
 
     private func prepared() throws(PostgresError) -> Statements {
         if let statements { return statements }
-        let statements = Statements(
-            fence: try connection.prepare("fence", BatchStatements.fence),
-            createAccounts: try connection.prepare("create_accounts", BatchStatements.createAccounts),
-            lockAccounts: try connection.prepare("lock_accounts", BatchStatements.lockAccounts),
-            control: try connection.prepare("control", BatchStatements.control),
-            accountSources: try connection.prepare("account_sources", BatchStatements.accountSources),
-            connections: try connection.prepare("connections", BatchStatements.connections),
-            readDays: try connection.prepare("read_days", BatchStatements.readDays),
-            findCanonicalDays: try connection.prepare("find_canonical_days", BatchStatements.findCanonicalDays),
-            insertSourceDays: try connection.prepare("insert_source_days", BatchStatements.insertSourceDays),
-            updateSourceDays: try connection.prepare("update_source_days", BatchStatements.updateSourceDays),
-            deleteSourceDays: try connection.prepare("delete_source_days", BatchStatements.deleteSourceDays),
-            insertCanonicalDays: try connection.prepare("insert_canonical_days", BatchStatements.insertCanonicalDays),
-            updateCanonicalDays: try connection.prepare("update_canonical_days", BatchStatements.updateCanonicalDays),
-            deleteCanonicalDays: try connection.prepare("delete_canonical_days", BatchStatements.deleteCanonicalDays),
-            insertConnections: try connection.prepare("insert_connections", BatchStatements.insertConnections),
-            updateConnections: try connection.prepare("update_connections", BatchStatements.updateConnections),
-            deleteConnections: try connection.prepare("delete_connections", BatchStatements.deleteConnections),
-            updateAccounts: try connection.prepare("update_accounts", BatchStatements.updateAccounts),
-            upsertAccountSources: try connection.prepare(
-                "upsert_account_sources",
-                BatchStatements.upsertAccountSources
-            ),
-            upsertWakes: try connection.prepare("upsert_wakes", BatchStatements.upsertWakes),
-            deleteWakes: try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
-        )
+        let statements = try Statements(connection)
         self.statements = statements
         return statements
     }

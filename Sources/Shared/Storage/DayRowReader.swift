@@ -3,8 +3,12 @@ internal import Postgres
 
 /// Turns rows of the day tables into values, never trusting what stands there (D12).
 enum DayRowReader {
-    /// The columns of `source_days` in the order that `sourceRow` reads.
-    static let sourceColumns = "user_id, day, source, origin, closed, version, versions, \(MetricColumns.list)"
+    /// The columns of `source_days`, called `row`, in the order that `SourceRowReader` reads: the values as one array,
+    /// whose elements cost the client a fraction of what columns do.
+    static let sourceColumns = """
+        row.user_id, row.day, row.source, row.origin, row.closed, row.version, row.versions,
+        ARRAY[\(MetricColumns.names.map { "row.\($0)" }.joined(separator: ", "))]
+        """
     /// The columns of `canonical_days` in the order that `canonicalRow` reads.
     static let canonicalColumns =
         "user_id, day, rule_version, final, winner_sources, winner_origins, \(MetricColumns.list)"

@@ -4,8 +4,7 @@ internal import Postgres
 /// Reads many rows of `source_days` from one result, never trusting what stands there (D12).
 struct SourceRowReader {
     /// Of `DayRowReader.sourceColumns`.
-    private static let types: [PostgresType] =
-        [.uuid, .date, .int2, .text, .int4, .int8, .bytea] + Metric.allCases.map { _ in .float4 }
+    private static let types: [PostgresType] = [.uuid, .date, .int2, .text, .int4, .int8, .bytea, .float4Array]
 
     /// Columns behind those that are read here begin with this one.
     static let end = types.count
@@ -35,11 +34,10 @@ struct SourceRowReader {
         }
         let origin = result.plainText(row, 3)
         var values = MetricValues()
-        for metric in MetricSet.all {
-            guard let word = try result.word32(row, 7 + metric.index) else { continue }
-            guard let tenths = MetricColumns.tenths(real: Float(bitPattern: word)) else {
-                throw StorageError.impossibleValue
-            }
+        try result.forEachWord32(row, 7) { place, word in
+            guard let metric = Metric(rawValue: UInt8(clamping: place)),
+                let tenths = MetricColumns.tenths(real: Float(bitPattern: word))
+            else { throw StorageError.impossibleValue }
             values[metric] = tenths
         }
         let closedSet = MetricSet(rawValue: closed)

@@ -80,12 +80,30 @@ public struct StoredDays: Sendable {
 
     /// Where the canonical day lies; nil where there is none.
     public func canonicalPlace(of key: UserDay) -> RowPlace? {
+        var hint = 0
+        return canonicalPlace(of: key, near: &hint)
+    }
+
+    /// Where the canonical day lies, for keys that are asked for in order.
+    ///
+    /// - Parameters:
+    ///   - key: not before the one that was asked for with this hint last, or it is found a little slower.
+    ///   - hint: begins with 0.
+    /// - Returns: nil where there is none.
+    public func canonicalPlace(of key: UserDay, near hint: inout Int) -> RowPlace? {
+        var steps = 0
+        while hint < canonical.count && canonical[hint].key < key && steps < 4 {
+            hint += 1
+            steps += 1
+        }
+        if hint < canonical.count && canonical[hint].key == key { return canonical[hint].place }
         var low = 0
         var high = canonical.count
         while low < high {
             let middle = (low + high) / 2
             if canonical[middle].key < key { low = middle + 1 } else { high = middle }
         }
+        hint = low
         return low < canonical.count && canonical[low].key == key ? canonical[low].place : nil
     }
 
