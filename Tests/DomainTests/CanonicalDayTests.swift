@@ -108,7 +108,7 @@ import Testing
         }
         var generator = SeededGenerator(seed: 12)
         func rows() -> [SourceRow] {
-            [Source.appleHealth, .oura].compactMap { source in
+            [Source.appleHealth, .oura].compactMap { source -> SourceRow? in
                 guard Bool.random(using: &generator) else { return nil }
                 let values: MetricValues = [.steps: Int32.random(in: 0...2, using: &generator), .spo2: 970]
                 return row(source, values, closed: Bool.random(using: &generator))

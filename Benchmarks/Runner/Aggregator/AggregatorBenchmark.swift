@@ -70,8 +70,14 @@ final class AggregatorBenchmark {
         if goPeer == nil {
             say("PEERS_HOME names no folder with bin/aggregator-go: figures beside the peers are left out.")
         }
+        if !kafka.isReal {
+            say("Without a real Kafka there is neither a JDBC sink nor 1 GiB of lag: their figures are left out.")
+        } else if !(peersHome.map(JDBCSink.isThere) ?? false) {
+            say("PEERS_HOME names no folder with connect/run: the figure beside the JDBC sink is left out.")
+        }
         say("\(users) users, a quarter of them with a ring too; days up to \(people.today).")
         let parts = ProcessInfo.processInfo.environment["BENCH_PARTS"]?.split(separator: ",").map(String.init)
+        if let parts { say("Only these parts: \(parts.joined(separator: ", ")).") }
         func wants(_ part: String) -> Bool { parts?.contains(part) ?? true }
         try loadHistory()
         if wants("new") { for number in 0..<rounds { try newDays(number) } }

@@ -1,4 +1,4 @@
-internal import Domain
+public import Domain
 public import MessageContract
 public import Storage
 
@@ -15,11 +15,18 @@ public struct DaysMerge {
         let connection: Int
     }
 
+    private struct Run {
+        let user: UserID
+        let first, end: Int
+    }
+
     private let records: [DecodedDays]
     private let snapshot: BatchSnapshot
     private var connections: [WorkingConnection] = []
     private var places: [ConnectionKey: Int] = [:]
     private var deferred: [Deferred] = []
+    /// What the second step has not come to yet; nil before it begins.
+    private var runs: ArraySlice<Run>?
     private var origins: [UserSource: Int]?
     private var counts = BatchCounts()
 
@@ -140,34 +147,56 @@ public struct DaysMerge {
         return ranges
     }
 
-    /// The second step: applies what was put off to the rows.
+    /// The second step: applies what was put off to the rows, all at once.
     public mutating func finish(_ days: StoredDays) -> (writes: BatchWrites, counts: BatchCounts) {
+        var writes = rows(days, through: nil)
+        let last = rest()
+        writes.connections = last.writes.connections
+        writes.wakes = last.writes.wakes
+        return (writes, last.counts)
+    }
+
+    /// A part of the second step: the rows of users that come next in order, up to one of them.
+    ///
+    /// - Parameters:
+    ///   - days: of these users; the same ranges that `needs` gave.
+    ///   - last: nil for all users that are left.
+    /// - Returns: source rows and canonical days.
+    public mutating func rows(_ days: StoredDays, through last: UserID?) -> BatchWrites {
         var writes = BatchWrites()
         writes.ruleVersion = snapshot.ruleVersion
         writes.sourceRows.reserveCapacity(deferred.count)
         writes.canonicalDays.reserveCapacity(deferred.count)
         var table = UserDays(days)
         // A user at a time; among one user's the order stays.
-        let order = runsOfUsers()
-        var next = order.startIndex
-        while next < order.endIndex {
-            let user = order[next].user
+        if runs == nil { runs = runsOfUsers()[...] }
+        var left = runs ?? []
+        runs = []
+        while let user = left.first?.user, last.map({ user <= $0 }) ?? true {
             table.begin(user)
-            while next < order.endIndex && order[next].user == user {
-                let record = records[deferred[order[next].first].record]
-                for place in order[next].first..<order[next].end {
+            while let run = left.first, run.user == user {
+                left.removeFirst()
+                let record = records[deferred[run.first].record]
+                for place in run.first..<run.end {
                     apply(record.readings[deferred[place].reading], of: record, deferred[place].connection, &table)
                 }
-                next += 1
             }
             table.addWrites(to: &writes, snapshot.accounts[user]?.preferences ?? Preferences())
         }
+        runs = left
+        counts.sourceRowsWritten += writes.sourceRows.count
+        counts.canonicalWritten += writes.canonicalDays.count + writes.removedCanonicalDays.count
+        return writes
+    }
+
+    /// What is left when all rows are merged: the connections with their windows, and the wake schedule.
+    public mutating func rest() -> (writes: BatchWrites, counts: BatchCounts) {
+        var writes = BatchWrites()
+        writes.ruleVersion = snapshot.ruleVersion
         writes.connections = connections.compactMap { $0.write(format: snapshot.windowFormat) }.sorted {
             $0.key < $1.key
         }
         writes.wakes = wakes()
-        counts.sourceRowsWritten = writes.sourceRows.count
-        counts.canonicalWritten = writes.canonicalDays.count + writes.removedCanonicalDays.count
         return (writes, counts)
     }
 
@@ -183,13 +212,13 @@ public struct DaysMerge {
     }
 
     /// Each record's part of what was put off, sorted by user and then as they came.
-    private func runsOfUsers() -> [(user: UserID, first: Int, end: Int)] {
-        var runs: [(user: UserID, first: Int, end: Int)] = []
+    private func runsOfUsers() -> [Run] {
+        var runs: [Run] = []
         var first = 0
         while first < deferred.count {
             var end = first + 1
             while end < deferred.count && deferred[end].record == deferred[first].record { end += 1 }
-            runs.append((records[deferred[first].record].user, first, end))
+            runs.append(Run(user: records[deferred[first].record].user, first: first, end: end))
             first = end
         }
         return runs.sorted { $0.user == $1.user ? $0.first < $1.first : $0.user < $1.user }
@@ -230,6 +259,24 @@ extension TouchedUser {
 }
 
 extension [DayRange] {
+    /// In portions of about so many days, none of which shares a user with another: while one is merged, the database
+    /// works on the others.
+    func portions(ofDays size: Int) -> [ArraySlice<DayRange>] {
+        var portions: [ArraySlice<DayRange>] = []
+        var start = startIndex
+        var days = 0
+        for index in indices {
+            if days >= size && self[index].user != self[index - 1].user {
+                portions.append(self[start..<index])
+                start = index
+                days = 0
+            }
+            days += self[index].last.days(since: self[index].first) + 1
+        }
+        if start < endIndex { portions.append(self[start...]) }
+        return portions
+    }
+
     /// Takes in one more day, in the order of users and days: one range costs less than its days one by one, unless
     /// they lie far apart.
     fileprivate mutating func cover(_ user: UserID, _ day: CalendarDay) {

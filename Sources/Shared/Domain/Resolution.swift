@@ -84,7 +84,7 @@ public enum Resolution {
 
         mutating func meet(_ newIndex: Int, _ newTenths: Int32, rank newRank: Int) {
             if index != nil {
-                let bothMeasured = newRank < fallbackRank && rank < fallbackRank
+                let bothMeasured = newRank < Resolution.fallbackRank && rank < Resolution.fallbackRank
                 let isHigher = takesHighest && bothMeasured && newTenths != tenths
                 guard isHigher ? newTenths > tenths : newRank < rank else { return }
             }
@@ -172,11 +172,16 @@ public enum Resolution {
     private static let fallbackRank = 1000
 
     /// By the metrics' numbers, then the sources': the ranks without a pin.
-    private static let ranks: [Int] = MetricLedger.definitions.flatMap { definition in
-        (0...largestSource).map { number in
-            Source(rawValue: UInt8(number)).map { rank($0, definition, pin: nil) } ?? 0
+    private static let ranks: [Int] = {
+        var ranks: [Int] = []
+        for definition in MetricLedger.definitions {
+            for number in 0...UInt8(largestSource) {
+                let source = Source(rawValue: number)
+                ranks.append(source.map { rank($0, definition, pin: nil) } ?? 0)
+            }
         }
-    }
+        return ranks
+    }()
     private static let largestSource = Int(Source.allCases.map(\.rawValue).max() ?? 0)
 
     private static func rank(_ source: Source, _ metric: Metric, pin: Source?) -> Int {

@@ -18,7 +18,6 @@ struct BatchArrays {
     private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
     /// Indexes of the writes that are loaded.
     private var picked: [Int] = []
-    private var scratch: [UInt8] = []
 
     mutating func load(users touched: [TouchedUser]) {
         users.reset()
@@ -29,7 +28,7 @@ struct BatchArrays {
         }
     }
 
-    mutating func load(ranges: [DayRange], into parameters: inout PostgresParameters) {
+    mutating func load(ranges: some Sequence<DayRange>, into parameters: inout PostgresParameters) {
         users.reset()
         days.reset()
         lastDays.reset()
@@ -54,6 +53,7 @@ struct BatchArrays {
         closed.reset()
         longs.reset()
         blobs.reset()
+        var scratch: [UInt8] = []
         var used: MetricSet = []
         picked.removeAll(keepingCapacity: true)
         for index in writes.indices where (writes[index].place != nil) == areStored { picked.append(index) }
@@ -115,6 +115,7 @@ struct BatchArrays {
         resetKeys()
         flags.reset()
         blobs.reset()
+        var scratch: [UInt8] = []
         var used: MetricSet = []
         picked.removeAll(keepingCapacity: true)
         for index in writes.indices where (writes[index].place != nil) == areStored { picked.append(index) }

@@ -22,7 +22,7 @@ public final class BatchStore {
     }
 
     /// A class, so that handing it out copies nothing.
-    private final class Statements {
+    final class Statements {
         let fence, createAccounts, lockAccounts, control, accountSources, connections: PostgresPrepared
         let readDays, findCanonicalDays: PostgresPrepared
         let insertSourceDays, updateSourceDays, deleteSourceDays: PostgresPrepared
@@ -58,10 +58,10 @@ public final class BatchStore {
         }
     }
 
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
     private var statements: Statements?
-    private var parameters = PostgresParameters()
-    private var arrays = BatchArrays()
+    var parameters = PostgresParameters()
+    var arrays = BatchArrays()
     /// Whether the last batch had users without an account. Most have none, and save a look for each of their users.
     private var expectsNewUsers = true
 
@@ -82,7 +82,7 @@ public final class BatchStore {
 
     public var isBroken: Bool { connection.isBroken }
 
-    private func prepared() throws(PostgresError) -> Statements {
+    func prepared() throws(PostgresError) -> Statements {
         if let statements { return statements }
         let statements = try Statements(connection)
         self.statements = statements
@@ -180,23 +180,27 @@ public final class BatchStore {
             pipeline.execute(statements.readDays, parameters)
             pipeline.execute(statements.findCanonicalDays, parameters)
         }
-        let reader = try SourceRowReader(results[0])
+        return try Self.days(rows: results[0], canonical: results[1])
+    }
+
+    static func days(rows result: PostgresResult, canonical places: PostgresResult) throws -> StoredDays {
+        let reader = try SourceRowReader(result)
         var rows: [StoredDays.Row] = []
-        rows.reserveCapacity(results[0].rowCount)
-        for row in 0..<results[0].rowCount {
-            let place = try Self.place(results[0], row, SourceRowReader.end)
+        rows.reserveCapacity(result.rowCount)
+        for row in 0..<result.rowCount {
+            let place = try Self.place(result, row, SourceRowReader.end)
             rows.append(.init(key: try reader.key(row), row: try reader.sourceRow(row), place: place))
         }
-        try results[1].require([.uuid, .date, .tid])
+        try places.require([.uuid, .date, .tid])
         var canonical: [(key: UserDay, place: RowPlace)] = []
-        canonical.reserveCapacity(results[1].rowCount)
-        for row in 0..<results[1].rowCount {
-            guard let user = try results[1].words128(row, 0), let day = try results[1].word32(row, 1) else {
+        canonical.reserveCapacity(places.rowCount)
+        for row in 0..<places.rowCount {
+            guard let user = try places.words128(row, 0), let day = try places.word32(row, 1) else {
                 throw StorageError.incompleteSnapshot
             }
             let date = CalendarDay(daysSinceEpoch: PostgresDate.daysSince1970(Int32(bitPattern: day)))
             let key = UserDay(user: UserID(high: user.high, low: user.low), day: date)
-            canonical.append((key, try Self.place(results[1], row, 2)))
+            canonical.append((key, try Self.place(places, row, 2)))
         }
         return StoredDays(rows, canonical: canonical)
     }
@@ -267,100 +271,6 @@ public final class BatchStore {
                 window: try result.isNull(row, 5) ? [] : try result.bytea(row, 5),
                 place: try Self.place(result, row, 6)
             )
-        }
-    }
-
-    // MARK: Writing
-
-    /// Writes, looks whether every row was where it was read, and commits. With a sync behind each statement, since they
-    /// are large and go out in pieces: a worker that is frozen between two of them loses its locks as one that is frozen
-    /// between round trips.
-    public func commit(_ writes: BatchWrites) throws -> Commit {
-        let results = try write(writes)
-        for (result, expected) in results where expected != nil && result.affectedRows != expected {
-            throw Self.movedRow
-        }
-        let answer = try connection.pipeline { pipeline in pipeline.commit() }
-        guard let commit = answer.last else { return .rolledBack }
-        return commit.isCommitted ? .committed : .rolledBack
-    }
-
-    /// Somebody wrote without the account's lock. Nothing of ours stays; the next try reads what is there now.
-    private static let movedRow = PostgresError(
-        sqlState: "40001",
-        message: "a row was not where it had been read under the account's lock; the batch is tried again"
-    )
-
-    /// Returns each statement's result with the number of rows that it had to meet; nil where it may be any number.
-    private func write(_ writes: BatchWrites) throws -> [(PostgresResult, expected: Int?)] {
-        let statements = try prepared()
-        /// For each statement, how many rows it has to meet; nil where it may be any number.
-        var expected: [Int?] = []
-        let outcomes = try connection.pipelineOutcomes { pipeline in
-            func send(_ count: Int, _ statement: PostgresPrepared) {
-                guard count > 0 else { return }
-                pipeline.execute(statement, parameters)
-                pipeline.sync()
-                expected.append(count)
-            }
-            func sendAny(_ statement: PostgresPrepared) {
-                pipeline.execute(statement, parameters)
-                pipeline.sync()
-                expected.append(nil)
-            }
-            if !writes.accounts.isEmpty {
-                arrays.load(accounts: writes.accounts, into: &parameters)
-                sendAny(statements.updateAccounts)
-            }
-            if !writes.removedSourceRows.isEmpty {
-                arrays.load(removed: writes.removedSourceRows, into: &parameters)
-                sendAny(statements.deleteSourceDays)
-            }
-            if !writes.removedCanonicalDays.isEmpty {
-                arrays.load(removed: writes.removedCanonicalDays, into: &parameters)
-                sendAny(statements.deleteCanonicalDays)
-            }
-            for areStored in [true, false] where !writes.sourceRows.isEmpty {
-                let count = arrays.load(source: writes.sourceRows, areStored: areStored, into: &parameters)
-                send(count, areStored ? statements.updateSourceDays : statements.insertSourceDays)
-            }
-            for areStored in [true, false] where !writes.canonicalDays.isEmpty {
-                let count = arrays.load(
-                    canonical: writes.canonicalDays,
-                    areStored: areStored,
-                    rules: writes.ruleVersion,
-                    into: &parameters
-                )
-                send(count, areStored ? statements.updateCanonicalDays : statements.insertCanonicalDays)
-            }
-            if !writes.accountSources.isEmpty {
-                arrays.load(accountSources: writes.accountSources, into: &parameters)
-                sendAny(statements.upsertAccountSources)
-            }
-            if !writes.removedConnections.isEmpty {
-                arrays.load(removed: writes.removedConnections, into: &parameters)
-                sendAny(statements.deleteConnections)
-            }
-            if !writes.wakes.isEmpty {
-                arrays.load(wakes: writes.wakes, into: &parameters)
-                sendAny(statements.upsertWakes)
-            }
-            if !writes.removedWakes.isEmpty {
-                arrays.load(removed: writes.removedWakes, into: &parameters)
-                sendAny(statements.deleteWakes)
-            }
-            for areStored in [true, false] where !writes.connections.isEmpty {
-                let count = arrays.load(connections: writes.connections, areStored: areStored, into: &parameters)
-                send(count, areStored ? statements.updateConnections : statements.insertConnections)
-            }
-        }
-        return try zip(outcomes, expected).map { outcome, expected in
-            do throws(PostgresError) {
-                return (try outcome.result(), expected: expected)
-            } catch {
-                // A row that was not there a moment before.
-                throw error.sqlState == "23505" ? Self.movedRow : error
-            }
         }
     }
 

@@ -233,4 +233,11 @@ public struct BatchWrites {
     public var ruleVersion: Int32 = MetricLedger.ruleVersion
 
     public init() {}
+
+    /// Nothing is written.
+    public var isEmpty: Bool {
+        sourceRows.isEmpty && removedSourceRows.isEmpty && canonicalDays.isEmpty && removedCanonicalDays.isEmpty
+            && connections.isEmpty && removedConnections.isEmpty && wakes.isEmpty && removedWakes.isEmpty
+            && accounts.isEmpty && accountSources.isEmpty
+    }
 }
