@@ -12,7 +12,10 @@ extension Lane {
             guard let partition = partitions[name], partition.isReading, !partition.waiting.isEmpty,
                 partition.retryAt <= time.monotonicNanoseconds(), isDue(partition)
             else { continue }
-            conclude(process(partition), of: name)
+            isApplying = true
+            let outcome = process(partition)
+            isApplying = false
+            conclude(outcome, of: name)
         }
     }
 

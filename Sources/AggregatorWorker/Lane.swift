@@ -70,6 +70,12 @@ final class Lane {
     var otherLogs: Set<TopicPartition> = []
     /// The last gathering took all there was, so that no batch needs wait to get larger.
     var isDrained = true
+    /// Read while the database worked on the batch before.
+    var ahead = ReadAhead<PendingRecord>()
+    /// What was polled behind it and is no record: its turn comes once the batch is done.
+    private var heldPoll: KafkaPoll?
+    /// A batch is in the database.
+    var isApplying = false
     /// Set while a partition is somebody else's in the database but ours in the group, or could not be asked.
     var claimAgainAt: Int64?
 
@@ -114,6 +120,7 @@ final class Lane {
         self.time = time
         self.publish = publish
         health.isDatabaseReachable = true
+        connection.whileWaiting = { [weak self] in self?.readAhead() ?? false }
     }
 
     /// Works until the flag is raised; then leaves the group. What was polled and not applied is left to the next
@@ -123,6 +130,8 @@ final class Lane {
             setBusy(false)
             forgetGauges()
             partitions.removeAll()
+            ahead.removeAll()
+            heldPoll = nil
             consumer.close(timeoutMilliseconds: 5000)
         }
         while !stop.isRaised {
@@ -179,9 +188,12 @@ final class Lane {
     /// Returns the days of a record that was taken; nil for anything else.
     @discardableResult
     func pollOnce(timeoutMilliseconds: Int32) -> Int? {
-        switch consumer.poll(timeoutMilliseconds: timeoutMilliseconds) {
+        if let pending = ahead.popFirst() { return take(pending.record, pending.content) }
+        let next = heldPoll ?? consumer.poll(timeoutMilliseconds: timeoutMilliseconds)
+        heldPoll = nil
+        switch next {
         case .nothing: return nil
-        case .record(let record): return take(record)
+        case .record(let record): return take(record, nil)
         case .assigned(let names):
             forgetGauges()
             partitions = [:]
@@ -216,7 +228,25 @@ final class Lane {
         return nil
     }
 
-    func take(_ record: KafkaRecord) -> Int? {
+    /// Reads and decodes one record while the database works; false where there is nothing to do. A rebalance that comes
+    /// meanwhile is kept for the next poll, so that it never meets a batch in the middle.
+    private func readAhead() -> Bool {
+        guard isApplying, heldPoll == nil, ahead.hasRoom(processor.limits) else { return false }
+        let next = consumer.poll(timeoutMilliseconds: 0)
+        switch next {
+        case .nothing: return false
+        case .record(let record):
+            let pending = reader.read(record)
+            ahead.append(pending, days: pending.content.dayCount, bytes: record.byteCount)
+            return true
+        default:
+            heldPoll = next
+            return false
+        }
+    }
+
+    /// Returns the record's days; none where it is not wanted.
+    private func take(_ record: KafkaRecord, _ content: RecordContent?) -> Int {
         guard var partition = partitions.removeValue(forKey: record.topicPartition) else { return 0 }
         defer { partitions[record.topicPartition] = partition }
         if let expected = partition.expectedDigest {
@@ -238,7 +268,7 @@ final class Lane {
             }
         }
         guard partition.isReading, record.offset >= partition.position else { return 0 }
-        let pending = reader.read(record)
+        let pending = content.map { PendingRecord(record: record, content: $0) } ?? reader.read(record)
         partition.take(pending) { time.monotonicNanoseconds() }
         return pending.content.dayCount
     }

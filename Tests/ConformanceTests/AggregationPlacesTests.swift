@@ -45,8 +45,10 @@ import Testing
         _ record: DecodedDays
     ) throws {
         var failure: (any Error)?
+        var isDone = false
         database.runner.onStage = { stage, _ in
-            guard stage == .merge else { return }
+            guard stage == .merge, !isDone else { return }
+            isDone = true
             do { try meddler.simpleQuery(meddling) } catch { failure = error }
         }
         let error = #expect(throws: PostgresError.self) { try database.apply([record]) }
