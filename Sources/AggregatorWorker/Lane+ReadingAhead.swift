@@ -1,4 +1,5 @@
 internal import Kafka
+internal import ServiceRuntime
 
 /// What the lane's thread does while the database works on a batch.
 extension Lane {
