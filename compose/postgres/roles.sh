@@ -6,8 +6,8 @@ set -euo pipefail
 psql --no-psqlrc --set=ON_ERROR_STOP=1 --quiet --username="$POSTGRES_USER" --dbname="$POSTGRES_DB" <<SQL
 \set migrations '$(cat /run/secrets/migrations-password)'
 \set aggregator '$(cat /run/secrets/aggregator-password)'
-CREATE ROLE daybook_worker NOLOGIN;
-CREATE ROLE daybook_reader NOLOGIN;
+SELECT format('CREATE ROLE %I NOLOGIN', name) FROM unnest(ARRAY['daybook_worker', 'daybook_reader']) AS name
+WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) \gexec
 CREATE ROLE migrations LOGIN PASSWORD :'migrations';
 CREATE ROLE aggregator LOGIN PASSWORD :'aggregator' IN ROLE daybook_worker;
 ALTER DATABASE :"DBNAME" OWNER TO migrations;

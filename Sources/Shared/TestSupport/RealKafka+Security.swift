@@ -7,8 +7,16 @@ public struct KafkaCredentials: Sendable {
     public let user: String
     public let password: String
     public let authorityPath: String
+    public let mechanism: String
 
-    public init(bootstrapServers: String, user: String, password: String, authorityPath: String) {
+    public init(
+        bootstrapServers: String,
+        user: String,
+        password: String,
+        authorityPath: String,
+        mechanism: String = "PLAIN"
+    ) {
+        self.mechanism = mechanism
         self.bootstrapServers = bootstrapServers
         self.user = user
         self.password = password
@@ -19,7 +27,7 @@ public struct KafkaCredentials: Sendable {
     public var properties: [(String, String)] {
         [
             ("bootstrap.servers", bootstrapServers), ("security.protocol", "SASL_SSL"),
-            ("sasl.mechanisms", "SCRAM-SHA-512"), ("sasl.username", user), ("sasl.password", password),
+            ("sasl.mechanisms", mechanism), ("sasl.username", user), ("sasl.password", password),
             ("ssl.ca.location", authorityPath),
         ]
     }
@@ -28,22 +36,29 @@ public struct KafkaCredentials: Sendable {
     public var environment: [String: String] {
         [
             "DAYBOOK_KAFKA_BROKERS": bootstrapServers, "DAYBOOK_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
-            "DAYBOOK_KAFKA_SASL_MECHANISMS": "SCRAM-SHA-512", "DAYBOOK_KAFKA_SASL_USERNAME": user,
+            "DAYBOOK_KAFKA_SASL_MECHANISMS": mechanism, "DAYBOOK_KAFKA_SASL_USERNAME": user,
             "DAYBOOK_KAFKA_SASL_PASSWORD": password, "DAYBOOK_KAFKA_SSL_CA_LOCATION": authorityPath,
         ]
     }
 }
 
 extension RealKafka {
-    /// Gives a cluster of one node a second listener: TLS, SASL SCRAM, and no user may do what no rule allows. The
-    /// plain listener stays, for the tools that make users and rules.
+    /// Gives a cluster of one node a second listener: TLS, SASL (PLAIN and SCRAM), and no user may do what no rule
+    /// allows. The listener without TLS stays, for the tools that make rules.
     ///
     /// - Parameters:
     ///   - authority: issues the broker's certificate.
+    ///   - users: of the mechanism PLAIN, with this password.
+    ///   - password: of letters and digits.
     ///   - administrator: the one user who may do everything.
     /// - Returns: the address of the secured listener.
     /// - Throws: when the node does not come up again.
-    public func secure(by authority: CertificateAuthority, administrator: String) throws -> String {
+    public func secure(
+        by authority: CertificateAuthority,
+        users: [String],
+        password: String,
+        administrator: String
+    ) throws -> String {
         guard let port = PortChoice.any() else {
             throw RealKafkaError("127.0.0.1 has no free ports: end other servers")
         }
@@ -56,11 +71,13 @@ extension RealKafka {
             let isListener = line.hasPrefix("listeners=") || line.hasPrefix("advertised.listeners=")
             return isListener ? "\(line),SECURE://127.0.0.1:\(port)" : String(line)
         }
+        let modules = "org.apache.kafka.common.security"
+        let plainUsers = users.map { "user_\($0)=\"\(password)\"" }.joined(separator: " ")
         let security = [
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
-            "sasl.enabled.mechanisms=SCRAM-SHA-512", "ssl.keystore.type=PEM", "ssl.keystore.location=\(store)",
-            "listener.name.secure.scram-sha-512.sasl.jaas.config="
-                + "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+            "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512", "ssl.keystore.type=PEM", "ssl.keystore.location=\(store)",
+            "listener.name.secure.plain.sasl.jaas.config=\(modules).plain.PlainLoginModule required \(plainUsers);",
+            "listener.name.secure.scram-sha-512.sasl.jaas.config=\(modules).scram.ScramLoginModule required;",
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users=User:ANONYMOUS;User:\(administrator)",
         ]
@@ -70,8 +87,8 @@ extension RealKafka {
         return "127.0.0.1:\(port)"
     }
 
-    /// A user of the secured listener.
-    public func add(user: String, password: String) throws {
+    /// A user of the secured listener, of the mechanism SCRAM.
+    public func addScram(user: String, password: String) throws {
         let change = "SCRAM-SHA-512=[iterations=4096,password=\(password)]"
         try launcher.tool(
             "configs",
