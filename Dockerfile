@@ -18,7 +18,7 @@ COPY Sources Sources
 COPY Tests Tests
 COPY Benchmarks Benchmarks
 RUN mkdir /out \
-    && for program in ingest-service aggregator-worker daybook; do \
+    && for program in ingest-service aggregator-worker wake-worker daybook; do \
         swift build --configuration release --static-swift-stdlib --product "$program" \
         && install --strip ".build/release/$program" /out/ || exit 1; \
     done

@@ -14,7 +14,9 @@ import yaml
 
 root, daybook, promtool, work = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
 PROGRAMS = {"ingest-service", "aggregator-worker", "wake-worker", "daybook"}
-mistakes = []
+catalogue = json.loads(subprocess.run([daybook, "config", "--format", "json"], capture_output=True, check=True).stdout)
+BUILT = {program for setting in catalogue for program in setting["programs"]}
+mistakes, unchecked = [], []
 
 
 def expect(holds, what):
@@ -36,6 +38,9 @@ def check_settings(where, program, environment, secrets):
                 expect(path.is_file(), f"{where}: {key} names {value}, which nobody makes")
                 value = str(path)
         real[key] = value
+    if program not in BUILT:
+        unchecked.append(f"settings of {program} in {where}")
+        return
     if program == "daybook":
         expect(all(key.startswith("DAYBOOK_") for key in real), f"{where}: settings of something else")
     check = subprocess.run(
@@ -77,10 +82,11 @@ def env_file(path, uncommented=()):
 def check_compose():
     # A copy, so that `prepare` makes nothing in the checkout.
     copy = work / "compose"
-    first = env_file(copy / ".env")
+    apple = ("DAYBOOK_APNS_KEY_ID", "DAYBOOK_APNS_TEAM_ID", "DAYBOOK_APNS_TOPIC")
+    first = env_file(copy / ".env", apple)
     three = env_file(
         copy / ".env",
-        ("COMPOSE_PROFILES", "DAYBOOK_KAFKA_BROKERS", "DAYBOOK_KAFKA_REPLICATION", "DAYBOOK_ALLOW_WEAK_TOPICS"),
+        (*apple, "COMPOSE_PROFILES", "DAYBOOK_KAFKA_BROKERS", "DAYBOOK_KAFKA_REPLICATION", "DAYBOOK_ALLOW_WEAK_TOPICS"),
     )
     expect(first["COMPOSE_PROFILES"] == "one" and three["COMPOSE_PROFILES"] == "three", "compose: two profiles")
     for values in (first, three):
@@ -123,6 +129,7 @@ def fake_secrets():
     folder.mkdir()
     for name in ("database-url", "migrations-url", "aggregator-url", "wake-url"):
         (folder / name).write_text("postgres://somebody:secret@postgres.example:5432/daybook?sslmode=verify-full")
+    (folder / "apns-key").write_text("-" * 200)
     (folder / "jwt-hs256").write_text("0123456789abcdef0123456789abcdef")
     (folder / "kafka-password").write_text("secret")
     return folder
@@ -209,6 +216,18 @@ def expressions():
                 yield f"{path.name}: {panel['title']}", target["expr"]
 
 
+def check_image():
+    """Every program that the image is to have is a product of the package."""
+    (line,) = re.findall(r"for program in ([\w -]+);", (root / "Dockerfile").read_text())
+    products = set(re.findall(r'\.executable\(name: "([\w-]+)"', (root / "Package.swift").read_text()))
+    for program in line.split():
+        if program in BUILT:
+            expect(program in products, f"Dockerfile: {program} is no product of Package.swift")
+        else:
+            unchecked.append(f"{program} in the Dockerfile")
+    expect(BUILT <= set(line.split()), f"Dockerfile: it builds no {BUILT - set(line.split())}")
+
+
 def check_dashboards():
     identities = set()
     for path in sorted((root / "deploy/grafana").glob("*.json")):
@@ -255,9 +274,12 @@ if __name__ == "__main__":
     secrets = fake_secrets()
     check_systemd(secrets)
     check_kubernetes(secrets)
+    check_image()
     boards, count = check_dashboards()
     alerts = check_runbook()
     (work / "expressions.json").write_text(json.dumps(list(expressions())))
     if mistakes:
         sys.exit("\n".join(mistakes))
+    for what in unchecked:
+        print(f"> NOT CHECKED, since this build has no such program: {what}")
     print(f"> {boards} dashboards, {count} expressions, {alerts} alerts with their paragraph and a test that each fires")
