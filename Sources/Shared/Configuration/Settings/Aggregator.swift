@@ -111,9 +111,9 @@ extension Settings {
 
         static let all = [
             consumerGroup.description, consumerInstance.description, workerLanes.description, historyLanes.description,
-            batchDays.description, batchRecords.description, batchBytes.description, batchWait.description, sessionTimeout.description,
-            maxPollInterval.description, lostLogPolicy.description, brakeShare.description, brakeWindow.description,
-            brakeRun.description, retentionDays.description,
+            batchDays.description, batchRecords.description, batchBytes.description, batchWait.description,
+            sessionTimeout.description, maxPollInterval.description, lostLogPolicy.description, brakeShare.description,
+            brakeWindow.description, brakeRun.description, retentionDays.description,
         ]
     }
 }
