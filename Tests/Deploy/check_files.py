@@ -28,6 +28,17 @@ def load(path):
     return yaml.safe_load((root / path).read_text())
 
 
+def check_command(where, words):
+    """What the operator's tool is asked to do, it knows."""
+    if words[0] == "daybook" and len(words) > 1:
+        help = subprocess.run([daybook, words[1], "--help"], capture_output=True, text=True)
+        if help.returncode != 0:
+            unchecked.append(f"`{' '.join(words)}` in {where}")
+        for option in words[2:]:
+            known = help.returncode != 0 or not option.startswith("--") or f"  {option}" in help.stdout
+            expect(known, f"{where}: daybook {words[1]} takes no {option}")
+
+
 def check_settings(where, program, environment, secrets):
     """The program itself reads the settings; paths of secrets lead to files that `secrets` names by folder."""
     real = {}
@@ -119,6 +130,7 @@ def check_compose():
                 expect(service["read_only"] and service["user"] == "10001:10001", f"compose: {name} may write")
                 for secret in re.findall(r"/run/secrets/([\w-]+)", json.dumps(service["environment"])):
                     expect(secret in service["secrets"], f"compose: {name} reads {secret} and is not given it")
+                check_command(f"compose: {name}", service.get("command") or ["daybook"])
                 check_settings(
                     f"compose: {name}", program or "daybook", service["environment"], {"/run/secrets": copy / "secrets"}
                 )
@@ -138,12 +150,15 @@ def fake_secrets():
 def check_systemd(secrets):
     for unit in sorted((root / "deploy/systemd").glob("daybook-*.service")):
         text = unit.read_text()
-        environment = env_file(unit.parent / f"{unit.stem.removeprefix('daybook-')}.env.example")
+        named = re.search(r"^EnvironmentFile=/etc/daybook/([\w.]+)$", text, re.M).group(1)
+        environment = env_file(unit.parent / f"{named}.example")
         credentials = dict(re.findall(r"^LoadCredential=([\w-]+):(\S+)$", text, re.M))
         for key, name in re.findall(r"^Environment=(\w+)=%d/([\w-]+)$", text, re.M):
             expect(name in credentials, f"{unit.name}: {name} is not loaded")
             environment[key] = f"%d/{name}"
-        program = Path(re.search(r"^ExecStart=(\S+)", text, re.M).group(1)).name
+        words = re.search(r"^ExecStart=(.+)", text, re.M).group(1).split()
+        program = Path(words[0]).name
+        check_command(unit.name, [program, *words[1:]])
         expect(program in PROGRAMS, f"{unit.name}: {program} is no program of Daybook")
         check_settings(unit.name, program, environment, {"%d": secrets})
 
@@ -163,7 +178,8 @@ def check_kubernetes(secrets):
             f"kubernetes: {thing['kind']} {thing['metadata']['name']} is in no namespace",
         )
     shared = by_kind["ConfigMap"]["daybook"]["data"]
-    pods = {**by_kind["Deployment"], **by_kind["Job"]}
+    crons = {name: {"kind": "Job", **cron["spec"]["jobTemplate"]} for name, cron in by_kind["CronJob"].items()}
+    pods = {**by_kind["Deployment"], **by_kind["Job"], **crons}
     names = set()
     for name, thing in pods.items():
         template = thing["spec"]["template"]
@@ -186,6 +202,7 @@ def check_kubernetes(secrets):
             if probe in container:
                 expect(container[probe]["httpGet"]["port"] in ports, f"kubernetes: {name} has no port for {probe}")
         expect(thing["kind"] == "Job" or "readinessProbe" in container, f"kubernetes: {name} has no probes")
+        check_command(f"kubernetes: {name}", container["command"])
         check_settings(
             f"kubernetes: {name}", container["command"][0], environment, {"/etc/daybook/secrets": secrets}
         )
@@ -280,6 +297,6 @@ if __name__ == "__main__":
     (work / "expressions.json").write_text(json.dumps(list(expressions())))
     if mistakes:
         sys.exit("\n".join(mistakes))
-    for what in unchecked:
-        print(f"> NOT CHECKED, since this build has no such program: {what}")
+    for what in dict.fromkeys(unchecked):
+        print(f"> NOT CHECKED, since this build does not have it: {what}")
     print(f"> {boards} dashboards, {count} expressions, {alerts} alerts with their paragraph and a test that each fires")
