@@ -1,26 +1,26 @@
-internal import Domain
-internal import MessageContract
-internal import Storage
+public import Domain
+public import MessageContract
+public import Storage
 
 /// The pure middle of a batch of device records: registers that only grow, so their order does not matter.
-struct DevicesMerge {
+public struct DevicesMerge {
     private let records: [DecodedDevice]
     private let snapshot: BatchSnapshot
 
     /// - Parameters:
     ///   - records: in any order.
     ///   - snapshot: read under the locks of the records' users.
-    init(_ records: [DecodedDevice], _ snapshot: BatchSnapshot) {
+    public init(_ records: [DecodedDevice], _ snapshot: BatchSnapshot) {
         self.records = records
         self.snapshot = snapshot
     }
 
     /// The tokens whose entries are needed.
-    var hashes: [DeviceTokenHash] { Set(records.map(\.hash)).sorted() }
+    public var hashes: [DeviceTokenHash] { Set(records.map(\.hash)).sorted() }
 
     /// - Parameter stored: all entries of `hashes`.
     /// - Returns: what has to be written; nothing where the records were known already.
-    func finish(_ stored: [DeviceTokenHash: DeviceRegisters]) -> (writes: BatchWrites, counts: BatchCounts) {
+    public func finish(_ stored: [DeviceTokenHash: DeviceRegisters]) -> (writes: BatchWrites, counts: BatchCounts) {
         var writes = BatchWrites()
         var reachable: Set<UserID> = []
         for (hash, records) in Dictionary(grouping: records, by: \.hash).sorted(by: { $0.key < $1.key }) {
