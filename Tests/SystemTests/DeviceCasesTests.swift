@@ -2,6 +2,7 @@ import Domain
 import Foundation
 import Kafka
 import MessageContract
+import Postgres
 import Storage
 import TestSupport
 import Testing
