@@ -1,3 +1,4 @@
+internal import Domain
 internal import Postgres
 
 /// What a batch reads of its days and what it writes, in one conversation with the server: while the days of one portion
