@@ -118,9 +118,9 @@ let unitTests: [Target] = [
     tests("TimeZones", ["Domain", "TimeZones"]),
     tests(
         "Authentication",
-        ["Authentication", "Domain", "HTTPClient", "HTTPServer", "Observability", "ServiceRuntime"]
+        ["Authentication", "COpenSSL", "Domain", "HTTPClient", "HTTPServer", "Observability", "ServiceRuntime"]
     ),
-    tests("Kafka", ["Kafka"]),
+    tests("Kafka", ["Kafka", "ServiceRuntime"]),
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "Storage"]),
