@@ -206,6 +206,34 @@ public struct JSONWriter: ~Copyable {
         }
     }
 
+    /// The same for a value that may take so many bytes and no more: writing stops soon behind them, however long it is.
+    ///
+    /// - Returns: whether it was short enough; else what was written is no JSON.
+    public mutating func value(_ value: JSONValue, atMost limit: Int) -> Bool {
+        let start = count
+        func isWithin(_ more: Int) -> Bool { count - start + more <= limit }
+        guard isWithin(1) else { return false }
+        if var members = value.object {
+            beginObject()
+            while let (key, member) = members.next() {
+                guard isWithin(key.count + 4) else { return false }
+                self.key(text: key)
+                guard self.value(member, atMost: limit - (count - start)) else { return false }
+            }
+            endObject()
+        } else if var elements = value.array {
+            beginArray()
+            while let element = elements.next() {
+                guard self.value(element, atMost: limit - (count - start)) else { return false }
+            }
+            endArray()
+        } else {
+            if let text = value.text, !isWithin(text.count + 2) { return false }
+            self.value(value)
+        }
+        return isWithin(0)
+    }
+
     private mutating func literal(_ text: StaticString) {
         beginItem(text.utf8CodeUnitCount)
         put(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
