@@ -23,6 +23,9 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     private var refusalCounters: [String: Counter] = [:]
     private var requestLog: RequestLog
     private let monitor: LoopMonitor
+    /// The bucket of the user whose compressed body was asked for last gave its request: `bodyUse` comes right before
+    /// `handle`.
+    private var tookFromBucket = false
     /// Told when the producer has failed for good.
     private let onFatal: @Sendable (KafkaProducer) -> Void
 
@@ -103,7 +106,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             authorization: request.header(.authorization),
             now: receivedAt
         )
-        try checkRate(identity, segment)
+        if !(request.isCompressed && tookFromBucket) { try checkRate(identity, segment) }
         let call = RouteCall(
             identity: identity,
             parameter: segment,
@@ -262,7 +265,8 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
 
     /// Whoever is refused without a look at the body is refused before it is decompressed: some kilobytes hold megabytes.
     func bodyUse(_ request: borrowing HTTPRequest) -> HTTPBodyUse {
-        guard case .route(let route, _) = dispatcher.match(request.method, request.path),
+        tookFromBucket = false
+        guard case .route(let route, let segment) = dispatcher.match(request.method, request.path),
             dispatcher.routes[route].isWrite, request.method.hasBody
         else { return .ignore }
         do throws(RequestProblem) {
@@ -270,7 +274,9 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             guard RequestBytes.isJSON(contentType: request.header(.contentType)) else { throw .unsupportedMediaType }
             let now = Instant(microseconds: state.time.wallMicroseconds())
             // It is asked for again when the request is handled, and then remembered.
-            _ = try dispatcher.identify(route, authorization: request.header(.authorization), now: now)
+            let identity = try dispatcher.identify(route, authorization: request.header(.authorization), now: now)
+            try checkRate(identity, segment)
+            tookFromBucket = true
             return .read
         } catch {
             state.countRequest()
