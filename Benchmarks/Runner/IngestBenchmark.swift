@@ -20,7 +20,7 @@ final class IngestBenchmark {
     }
 
     func run() throws {
-        raiseFileLimit()
+        Self.raiseFileLimit()
         let peersHome = ProcessInfo.processInfo.environment["PEERS_HOME"].flatMap { $0.isEmpty ? nil : $0 }
         let kinds = ServerKind.allCases.filter { kind in
             guard let program = kind.peerProgram else { return true }
@@ -79,6 +79,23 @@ final class IngestBenchmark {
             plan.append((Self.main1000, 2))
         }
         return plan
+    }
+
+    /// One server under load without a pause; its process id is told first, so that a profiler can look at it.
+    static func load(_ kind: ServerKind, _ shape: Shape, seconds: Int) throws {
+        raiseFileLimit()
+        let kafka = try BenchmarkKafka()
+        let home = ProcessInfo.processInfo.environment["PEERS_HOME"]
+        let server = try BenchmarkServer(kind, kafka, peersHome: home)
+        say("\(kind.rawValue) is process \(server.process)")
+        let load = PreparedLoad(try Requests(days: shape.days))
+        for _ in 0..<max(1, seconds / 4) {
+            let sample = try load.run(server, connections: shape.connections, warmup: 1, seconds: 3)
+            say(
+                "\(format(sample.rate, 0)) requests/s, p50 \(format(sample.p50 * 1000, 2)) ms, "
+                    + "p99 \(format(sample.p99 * 1000, 2)) ms, CPU \(format(sample.cpu * 1e6, 2)) us"
+            )
+        }
     }
 
     // MARK: What is printed
@@ -148,7 +165,7 @@ final class IngestBenchmark {
     }
 
     /// 1,000 connections need as many descriptors, and a shell may give fewer.
-    private func raiseFileLimit() {
+    static func raiseFileLimit() {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
         limit.rlim_cur = limit.rlim_max

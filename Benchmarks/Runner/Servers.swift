@@ -23,8 +23,9 @@ final class BenchmarkKafka {
             bootstrapServers = real.bootstrapServers
             isReal = true
             let admin = try KafkaAdmin(properties: [("bootstrap.servers", bootstrapServers)], log: { _ in })
-            let names = ServerKind.allCases.map(topic) + [Topic.daysHistory.name(prefix: prefix)]
-            let topics = names.map { name in
+            // All that ingest asks for before it is ready, and one for each of the others.
+            let names = Set(Topic.allCases.map { $0.name(prefix: prefix) } + ServerKind.allCases.map(topic))
+            let topics = names.sorted().map { name in
                 KafkaTopicSpecification(
                     name: name,
                     partitions: Int32(Self.partitions),
