@@ -12,6 +12,10 @@ struct Main {
         let numbers = arguments.compactMap(Int.init)
         arguments.removeAll { Int($0) != nil }
         do {
+            if arguments.first == "compare" {
+                let variants = CommandLine.arguments.dropFirst(2).enumerated().map { Variant($1, number: $0 + 1) }
+                return try Comparison(variants).run()
+            }
             switch (arguments, numbers.count) {
             case (["ingest"], 0): try IngestBenchmark(isQuick: isQuick).run()
             case (["decode"], 0): say(try DecodeBenchmark(days: 15).summary)
@@ -23,7 +27,8 @@ struct Main {
             default:
                 say(
                     "usage: benchmarks ingest [--quick] | decode | soak SECONDS"
-                        + " | load ours|floor|rust|go CONNECTIONS DAYS SECONDS",
+                        + " | load ours|floor|rust|go CONNECTIONS DAYS SECONDS"
+                        + " | compare [PROGRAM][,NAME=VALUE]…|floor|rust|go …",
                     to: STDERR_FILENO
                 )
                 exit(64)
