@@ -5,6 +5,6 @@ enum CommandTable {
         SendCommand.self, DayShowCommand.self, TokenCommand.self,
         UserDeleteCommand.self, UserDisconnectCommand.self, UserPinCommand.self,
         OffsetsCommand.self, RewindCommand.self, DeadLettersReleaseCommand.self, HashCommand.self,
-        MigrateCommand.self, ConfigCommand.self, BrokerCommand.self,
+        MigrateCommand.self, ConfigCommand.self, PlanCommand.self, BrokerCommand.self,
     ]
 }
