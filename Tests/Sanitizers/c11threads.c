@@ -1,12 +1,31 @@
-// Preloaded for the thread sanitizer. Debian's librdkafka makes its threads and locks with C11's calls, which the
+// Preloaded for the thread sanitizer: calls that order threads and that it does not know.
+//
+// Swift's Mutex is taken inside the Swift library when it is contended, where the sanitizer does not look.
+//
+// Debian's librdkafka makes its threads and locks with C11's calls, which the
 // sanitizer does not know: it would take everything that librdkafka hands from thread to thread for a race. These are
 // the same calls over pthreads, which it knows. glibc's types have room: mtx_t and cnd_t are as large as pthread's.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <threads.h>
 #include <time.h>
+
+extern void __tsan_acquire(void *address) __attribute__((weak));
+
+typedef __attribute__((swiftcall)) void lock_slow(uint32_t thread, __attribute__((swift_context)) void *mutex);
+
+// Synchronization._MutexHandle._lockSlow(UInt32). Its release is an atomic operation that is inlined, and seen.
+__attribute__((swiftcall)) void mutex_lock_slow(uint32_t thread, __attribute__((swift_context)) void *mutex) __asm__(
+    "$s15Synchronization12_MutexHandleV9_lockSlowyys6UInt32VF");
+__attribute__((swiftcall)) void mutex_lock_slow(uint32_t thread, __attribute__((swift_context)) void *mutex) {
+    static lock_slow *next;
+    if (!next) next = (lock_slow *)dlsym(RTLD_NEXT, "$s15Synchronization12_MutexHandleV9_lockSlowyys6UInt32VF");
+    next(thread, mutex);
+    if (__tsan_acquire) __tsan_acquire(mutex);
+}
 
 struct start {
     thrd_start_t function;
