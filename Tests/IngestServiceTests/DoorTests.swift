@@ -199,6 +199,7 @@ struct ReadinessTests {
         func count(_ topic: KafkaTopicDescription) -> Int { TopicStrength.weaknesses(of: topic, for: .daysLive).count }
         #expect(count(topic()) == 0)
         #expect(count(topic(replicas: 1)) == 1)
+        #expect(TopicStrength.weaknesses(of: topic(replicas: 1), for: .daysLive, countsReplicas: false).isEmpty)
         #expect(count(topic(partitions: 12)) == 1)
         #expect(count(topic(["min.insync.replicas": "1"])) == 1)
         #expect(count(topic(["unclean.leader.election.enable": "true"])) == 1)

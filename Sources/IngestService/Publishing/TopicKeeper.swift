@@ -66,7 +66,7 @@ final class TopicKeeper: Sendable {
             do throws(KafkaError) {
                 let producer = holder.producer
                 try producer.prime(timeoutMilliseconds: 2000)
-                let isStrong = try checkStrength(producer)
+                let isStrong = try checkStrength(producer, isFirst: known != true)
                 known = isStrong
                 readiness.set(topics: isStrong ? nil : .weakTopics)
                 attempts = 0
@@ -85,12 +85,14 @@ final class TopicKeeper: Sendable {
         }
     }
 
-    private func checkStrength(_ producer: KafkaProducer) throws(KafkaError) -> Bool {
+    /// Once topics were strong, their replicas are not counted again: nodes that are away must not close the door, and
+    /// where fewer than `min.insync.replicas` are left Kafka takes no record anyway.
+    private func checkStrength(_ producer: KafkaProducer, isFirst: Bool) throws(KafkaError) -> Bool {
         guard !allowsWeakTopics else { return true }
         var isStrong = true
         let found = try describe(producer)
         for (known, topic) in zip(Topic.published, found) {
-            for weakness in TopicStrength.weaknesses(of: topic, for: known) {
+            for weakness in TopicStrength.weaknesses(of: topic, for: known, countsReplicas: isFirst) {
                 isStrong = false
                 log.warning(
                     "a topic could lose acknowledged records",
@@ -105,9 +107,13 @@ final class TopicKeeper: Sendable {
 /// What a topic has to be set to, so that acknowledged records are not lost.
 enum TopicStrength {
     /// What is wrong, in words for the operator; empty for a strong topic.
-    static func weaknesses(of found: KafkaTopicDescription, for topic: Topic) -> [String] {
+    static func weaknesses(
+        of found: KafkaTopicDescription,
+        for topic: Topic,
+        countsReplicas: Bool = true
+    ) -> [String] {
         var weaknesses: [String] = []
-        if found.replicationFactor < Topic.replicationFactor {
+        if countsReplicas, found.replicationFactor < Topic.replicationFactor {
             weaknesses.append("it has fewer than \(Topic.replicationFactor) replicas")
         }
         if found.partitions & (found.partitions - 1) != 0 || found.partitions == 0 {
