@@ -85,14 +85,14 @@ final class TopicKeeper: Sendable {
         }
     }
 
-    /// Once topics were strong, their replicas are not counted again: nodes that are away must not close the door, and
-    /// where fewer than `min.insync.replicas` are left Kafka takes no record anyway.
+    /// Once topics were strong, only what is told to be weak closes the door: replicas are not counted again, since nodes
+    /// may be away, and Kafka takes no record where fewer than `min.insync.replicas` are left.
     private func checkStrength(_ producer: KafkaProducer, isFirst: Bool) throws(KafkaError) -> Bool {
         guard !allowsWeakTopics else { return true }
         var isStrong = true
         let found = try describe(producer)
         for (known, topic) in zip(Topic.published, found) {
-            for weakness in TopicStrength.weaknesses(of: topic, for: known, countsReplicas: isFirst) {
+            for weakness in TopicStrength.weaknesses(of: topic, for: known, isFirst: isFirst) {
                 isStrong = false
                 log.warning(
                     "a topic could lose acknowledged records",
@@ -110,16 +110,18 @@ enum TopicStrength {
     static func weaknesses(
         of found: KafkaTopicDescription,
         for topic: Topic,
-        countsReplicas: Bool = true
+        isFirst: Bool = true
     ) -> [String] {
         var weaknesses: [String] = []
-        if countsReplicas, found.replicationFactor < Topic.replicationFactor {
+        if isFirst, found.replicationFactor < Topic.replicationFactor {
             weaknesses.append("it has fewer than \(Topic.replicationFactor) replicas")
         }
         if found.partitions & (found.partitions - 1) != 0 || found.partitions == 0 {
             weaknesses.append("its number of partitions is not a power of two")
         }
-        guard found.settings != nil else { return weaknesses + ["the cluster does not tell its settings"] }
+        guard found.settings != nil else {
+            return isFirst ? weaknesses + ["the cluster does not tell its settings"] : weaknesses
+        }
         if (found.minInSyncReplicas ?? 0) < Topic.minimumInSyncReplicas {
             weaknesses.append("min.insync.replicas is below \(Topic.minimumInSyncReplicas)")
         }
