@@ -34,6 +34,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 let foundations: [Target] = [
     cLibrary("CCurl", pkgConfig: "libcurl", package: "libcurl4-openssl-dev"),
     cLibrary("CLibPQ", pkgConfig: "libpq", package: "libpq-dev"),
+    cLibrary("CNGHTTP2", pkgConfig: "libnghttp2", package: "libnghttp2-dev"),
     cLibrary("COpenSSL", pkgConfig: "openssl", package: "libssl-dev"),
     cLibrary("CRdKafka", pkgConfig: "rdkafka", package: "librdkafka-dev"),
     cLibrary("CZlib", pkgConfig: "zlib", package: "zlib1g-dev"),
@@ -64,6 +65,7 @@ let foundations: [Target] = [
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
+    shared("Push", ["Domain"]),
     .target(
         name: "Storage",
         dependencies: ["Domain", "Postgres"],
