@@ -54,6 +54,7 @@ let foundations: [Target] = [
     .target(name: "CMockListener", path: "Sources/Shared/CLibraries/CMockListener"),
 
     shared("Domain"),
+    shared("WakeRules", ["Domain"]),
     shared("JSON", ["CSimdJSON"]),
     shared("MessageContract", ["Domain", "JSON"]),
     shared("Configuration"),
@@ -68,7 +69,7 @@ let foundations: [Target] = [
     shared("Push", ["Domain"]),
     .target(
         name: "Storage",
-        dependencies: ["Domain", "Postgres"],
+        dependencies: ["Domain", "Postgres", "WakeRules"],
         path: "Sources/Shared/Storage",
         resources: [.embedInCode("Migrations")]
     ),
@@ -96,13 +97,22 @@ let aggregator = service(
     ]
 )
 
+let wake = service(
+    "WakeWorker",
+    executable: "wake-worker",
+    [
+        "AdminServer", "Configuration", "Domain", "MessageContract", "Observability", "Postgres", "Push",
+        "ServiceRuntime", "Storage", "TimeZones", "WakeRules",
+    ]
+)
+
 let operatorTool: [Target] = [
     .target(
         name: "Daybook",
         dependencies: [
             "Aggregation", "AggregatorWorker", "Authentication", "Configuration", "DevelopmentStack", "Domain",
             "IngestService", "Kafka", "MessageContract", "Observability", "Postgres", "ServiceRuntime", "Storage",
-            "TimeZones",
+            "TimeZones", "WakeRules", "WakeWorker",
         ],
         path: "Sources/Daybook",
         exclude: ["Main"]
@@ -112,6 +122,7 @@ let operatorTool: [Target] = [
 
 let unitTests: [Target] = [
     tests("Domain", ["Domain"]),
+    tests("WakeRules", ["Domain", "ServiceRuntime", "WakeRules"]),
     tests("JSON", ["JSON"]),
     tests("MessageContract", ["Domain", "JSON", "MessageContract"]),
     tests("Configuration", ["Configuration"]),
@@ -137,6 +148,10 @@ let unitTests: [Target] = [
     ),
     tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
     tests(
+        "WakeWorker",
+        ["Domain", "Observability", "Push", "ServiceRuntime", "Storage", "WakeRules", "WakeSimulation", "WakeWorker"]
+    ),
+    tests(
         "Daybook",
         ["Configuration", "Daybook", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Storage"]
     ),
@@ -147,15 +162,15 @@ let serverTests: [Target] = [
     tests(
         "Conformance",
         [
-            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
-            "TestSupport",
+            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Observability", "Postgres", "Push",
+            "ServiceRuntime", "Storage", "TestSupport", "WakeRules", "WakeWorker",
         ]
     ),
     tests(
         "System",
         [
             "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
-            "TestSupport",
+            "TestSupport", "WakeRules",
         ]
     ),
 ]
@@ -194,19 +209,31 @@ let torture: [Target] = [
     .executableTarget(name: "torture", dependencies: ["Torture"], path: "Tests/Torture/Main"),
 ]
 
+/// Weeks of phones and wake workers in virtual time, checked against a second model.
+let simulation: [Target] = [
+    .target(
+        name: "WakeSimulation",
+        dependencies: ["Domain", "ServiceRuntime", "WakeRules"],
+        path: "Tests/WakeSimulation",
+        exclude: ["Main"]
+    ),
+    .executableTarget(name: "wake-simulation", dependencies: ["WakeSimulation"], path: "Tests/WakeSimulation/Main"),
+]
+
 let package = Package(
     name: "daybook",
     products: [
         .executable(name: "daybook", targets: ["daybook-tool"]),
         .executable(name: "ingest-service", targets: ["ingest-service"]),
         .executable(name: "aggregator-worker", targets: ["aggregator-worker"]),
+        .executable(name: "wake-worker", targets: ["wake-worker"]),
     ],
-    targets: foundations + ingest + aggregator + operatorTool + unitTests + serverTests + benchmarks + torture,
+    targets: foundations + ingest + aggregator + wake + operatorTool + unitTests + serverTests + benchmarks + torture + simulation,
     cxxLanguageStandard: .cxx17
 )
 
 /// Modules that never touch a pointer, checked by the compiler.
-let memorySafeModules: Set = ["Configuration", "Domain"]
+let memorySafeModules: Set = ["Configuration", "Domain", "WakeRules"]
 let cTargets: Set = ["CBareWalk", "CLLHTTP", "CLoad", "CMockListener", "CSimdJSON", "ingest-floor"]
 
 // Every Swift target gets the same settings, so none can fall behind.

@@ -81,13 +81,14 @@ final class BatchProcessor {
         var records: [DecodedDays] = []
         var changes: [DecodedAccount] = []
         var poison: [DeadLetterWriter.Letter] = []
+        var door = DoorTally()
         var appliedThrough: Int64 = 0
         for pending in batch {
             appliedThrough = max(appliedThrough, pending.content.receivedAt)
             switch pending.content {
             case .days(let days): records.append(days)
             case .account(let change): changes.append(change)
-            case .heartbeat: break
+            case .heartbeat(let heartbeat): door.count(heartbeat)
             case .poison(let reason): poison.append(.init(record: pending.record, reason: reason.code))
             }
         }
@@ -103,7 +104,8 @@ final class BatchProcessor {
             lastRecord: digest,
             appliedThrough: appliedThrough,
             brake: cut.brake.encoded,
-            brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil
+            brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil,
+            door: door.minutes(now: time.wallMicroseconds())
         )
         if let outcome = prepareMonths(of: records) { return outcome }
         let started = time.monotonicNanoseconds()

@@ -21,6 +21,7 @@ public struct DaysMerge {
     private var places: [ConnectionKey: Int] = [:]
     private var deferred: [Deferred] = []
     private var origins: [UserSource: Int]?
+    private var answers: [UserID: WakeAnswer] = [:]
     private var counts = BatchCounts()
 
     /// Indexes of records whose connection would be one origin too many; with any, nothing may be written.
@@ -54,6 +55,7 @@ public struct DaysMerge {
         }
         counts.records += 1
         if moves { connections[place].notePush(record.receivedAt) }
+        if moves, !snapshot.openWakes.isEmpty { noteAnswer(record) }
         for (number, reading) in record.readings.enumerated() {
             if reading.version < watermark {
                 counts.suppressed += 1
@@ -65,6 +67,25 @@ public struct DaysMerge {
                 deferred.append(Deferred(record: index, reading: number, connection: place))
                 connections[place].deferred.insert(reading.day)
             }
+        }
+    }
+
+    /// A push of a phone answers the wakes before it; of a batch's pushes the first that does counts.
+    private mutating func noteAnswer(_ record: DecodedDays) {
+        guard record.source.kind == .onDevice, let openSince = snapshot.openWakes[record.user] else { return }
+        let pushedAt = record.receivedAt.microseconds
+        guard pushedAt > openSince, pushedAt < answers[record.user]?.pushedAt ?? .max else { return }
+        answers[record.user] =
+            WakeAnswer(user: record.user, pushedAt: pushedAt, openSince: openSince, broughtData: false)
+    }
+
+    private func finishedAnswers() -> [WakeAnswer] {
+        answers.values.sorted { $0.user < $1.user }.map { answer in
+            var answer = answer
+            answer.broughtData = connections.contains {
+                $0.key.user == answer.user && $0.key.provenance.source.kind == .onDevice && $0.broughtData
+            }
+            return answer
         }
     }
 
@@ -138,6 +159,7 @@ public struct DaysMerge {
         table.addWrites(to: &writes, before: preferences, after: preferences)
         writes.connections = connections.compactMap(\.write).sorted { $0.key < $1.key }
         writes.wakes = wakes()
+        if !answers.isEmpty { writes.answers = finishedAnswers() }
         counts.sourceRowsWritten = writes.sourceRows.count
         counts.canonicalWritten = writes.canonicalDays.count + writes.removedCanonicalDays.count
         return (writes, counts)

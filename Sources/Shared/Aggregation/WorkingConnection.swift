@@ -30,6 +30,8 @@ struct WorkingConnection {
     }
 
     var isStored: Bool { stored != nil }
+    /// A value has changed.
+    var broughtData: Bool { lastDataAt != stored?.lastDataAt ?? 0 }
 
     mutating func notePush(_ receivedAt: Instant) {
         lastPushAt = max(lastPushAt, receivedAt.microseconds)

@@ -25,7 +25,7 @@ public final class BatchStore {
         let fence, createAccounts, lockAccounts, control, accountSources, connections, readDays: PostgresPrepared
         let upsertSourceDays, upsertCanonicalDays, deleteSourceDays, deleteCanonicalDays: PostgresPrepared
         let upsertConnections, deleteConnections, updateAccounts, upsertAccountSources: PostgresPrepared
-        let upsertWakes, deleteWakes: PostgresPrepared
+        let upsertWakes, deleteWakes, deletePushSends, answerWakes, countDoor: PostgresPrepared
     }
 
     private let connection: PostgresConnection
@@ -72,7 +72,10 @@ public final class BatchStore {
                 BatchStatements.upsertAccountSources
             ),
             upsertWakes: try connection.prepare("upsert_wakes", BatchStatements.upsertWakes),
-            deleteWakes: try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
+            deleteWakes: try connection.prepare("delete_wakes", BatchStatements.deleteWakes),
+            deletePushSends: try connection.prepare("delete_push_sends", BatchStatements.deletePushSends),
+            answerWakes: try connection.prepare("answer_wakes", WakeAnswerStatements.answerWakes),
+            countDoor: try connection.prepare("count_door", WakeAnswerStatements.countDoor)
         )
         self.statements = statements
         return statements
@@ -98,6 +101,10 @@ public final class BatchStore {
             if let fence {
                 load(fence)
                 pipeline.execute(statements.fence, parameters)
+                if !fence.door.isEmpty {
+                    WakeAnswerStatements.load(fence.door, of: fence.name, into: &parameters)
+                    pipeline.execute(statements.countDoor, parameters)
+                }
             }
             if !users.isEmpty {
                 parameters.reset()
@@ -120,7 +127,7 @@ public final class BatchStore {
         var isFenceHeld = true
         if fence != nil {
             isFenceHeld = results[next].affectedRows == 1
-            next += 1
+            next += fence?.door.isEmpty == false ? 2 : 1
         }
         let accounts = results[users.isEmpty ? next : next + 1]
         if !users.isEmpty { next += 2 }
@@ -181,6 +188,8 @@ public final class BatchStore {
             }
             snapshot.accounts[UserID(high: user.high, low: user.low)] =
                 Account(deleted: Version(rawValue: try result.int8(row, 1)), preferences: preferences)
+            let openWake = try result.int8(row, 3)
+            if openWake != 0 { snapshot.openWakes[UserID(high: user.high, low: user.low)] = openWake }
         }
     }
 
@@ -266,6 +275,11 @@ public final class BatchStore {
             if !writes.removedWakes.isEmpty {
                 arrays.load(removed: writes.removedWakes, into: &parameters)
                 pipeline.execute(statements.deleteWakes, parameters)
+                pipeline.execute(statements.deletePushSends, parameters)
+            }
+            if !writes.answers.isEmpty {
+                WakeAnswerStatements.load(writes.answers, into: &parameters)
+                pipeline.execute(statements.answerWakes, parameters)
             }
             if !writes.connections.isEmpty {
                 arrays.load(connections: writes.connections, into: &parameters)
