@@ -8,13 +8,13 @@ internal import WakeRules
 
 /// Between the thread that claims and the threads that send: hands claims to the sender, and collects how they ended.
 final class WakeDispatcher: PushSenderDelegate {
-    private struct Sent {
+    fileprivate struct Sent {
         let claim: Int
         let token: WakeToken
         let deadline: Int64
     }
 
-    private struct State {
+    fileprivate struct State {
         var nextID: UInt64 = 1
         var tallies: [Int: WakeTally] = [:]
         var nextClaim = 0

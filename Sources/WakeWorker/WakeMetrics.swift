@@ -33,9 +33,7 @@ public enum WakeMetric {
     public static let heldBack = MetricDescription(
         "daybook_wake_held_back_total",
         .counter,
-        help:
-            "Users who were due and not woken because the cause is on our side: applied (lag), door, running (paused), "
-            + "sendable, clock.",
+        help: "Users due and not woken because of us: applied (lag), door, running (paused), sendable, clock.",
         labels: ["reason"]
     )
     public static let refused = MetricDescription(

@@ -35,6 +35,8 @@ final class WakeWork {
     private let metrics: WakeMetrics
     private let log: Log
     private let time: any TimeSource
+    /// What has been done so far.
+    private(set) var once = WakeServer.Once()
     private var resumes: Int64?
     private var stopCodes: Set<String> = []
     /// Ends that could not be written yet.
@@ -137,6 +139,9 @@ final class WakeWork {
     }
 
     private func note(_ scan: WakeScan) {
+        once.candidates += scan.candidates
+        for (reason, count) in scan.heldBack { once.byOutcome["held back: \(reason.rawValue)", default: 0] += count }
+        once.byOutcome["not due"] = (once.byOutcome["not due"] ?? 0) + scan.postponed + scan.parked
         metrics.candidates.add(scan.candidates)
         metrics.due.add(scan.due)
         metrics.claimed.add(scan.claims.count)
@@ -178,7 +183,10 @@ final class WakeWork {
             let done = try store.conclude(part, settings.policy, now: now)
             ends.removeFirst(part.count)
             metrics.refused.add(done.refused.count)
-            for end in part { metrics.ended(end.kind.word) }
+            for end in part {
+                metrics.ended(end.kind.word)
+                once.byOutcome[end.outcome, default: 0] += 1
+            }
             if !done.refused.isEmpty {
                 log.warning(
                     "outcomes came after their lease; nothing was written",

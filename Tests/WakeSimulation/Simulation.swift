@@ -1,6 +1,6 @@
 import Domain
 import ServiceRuntime
-import WakeRules
+public import WakeRules
 
 /// Phones and wake workers in virtual time: the decisions and the rows are the real ones, the database is an array and
 /// the push server a coin. Nothing sleeps.
