@@ -66,7 +66,8 @@ let foundations: [Target] = [
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
-    shared("Push", ["Domain"]),
+    shared("HTTP2", ["CNGHTTP2", "COpenSSL"]),
+    shared("Push", ["Authentication", "Domain", "HTTP2", "HTTPClient", "JSON", "ServiceRuntime"]),
     .target(
         name: "Storage",
         dependencies: ["Domain", "Postgres", "WakeRules"],

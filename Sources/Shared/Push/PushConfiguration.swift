@@ -1,3 +1,5 @@
+import Authentication
+
 /// Where pushes go and with what. Key material is PEM text, already read from its file.
 public struct PushConfiguration: Sendable {
     /// A host and port; the host's name is verified in the server's certificate.
@@ -53,6 +55,11 @@ public struct PushConfiguration: Sendable {
             self.endpoint = endpoint
             self.credentials = credentials
         }
+
+        var authorization: String? {
+            guard let credentials else { return nil }
+            return "Basic " + Base64.encode(Array(credentials.text.utf8))
+        }
     }
 
     /// Nil: requests to Apple end as `notConfigured`.
@@ -71,6 +78,17 @@ public struct PushConfiguration: Sendable {
     public var answerMilliseconds = 30_000
     /// An idle connection is asked whether it lives so often.
     public var pingMilliseconds = 60_000
+    /// How long a stop waits for answers to what is in flight.
+    public var drainMilliseconds = 5000
 
     public init() {}
+}
+
+/// Base64 as `Proxy-Authorization` has it.
+enum Base64 {
+    static func encode(_ bytes: [UInt8]) -> String {
+        var text = String(decoding: Base64URL.encode(bytes), as: UTF8.self)
+        text = String(text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 })
+        return text + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+    }
 }

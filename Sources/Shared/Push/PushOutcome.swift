@@ -26,7 +26,7 @@ public enum PushOutcome: Hashable, Sendable {
     case refused(retryAfter: Duration?)
     /// It may have reached the server: counts for the spacing, not as unanswered, and is never sent again.
     case unknown
-    /// It was not written at all.
+    /// It was not sent, or its one try was refused for the cause named: not spent.
     case notSent(Cause)
     /// The server refuses what we ask or who we are: our mistake. Not spent; the alarm says more.
     case failed(PushAlarm.Code)
@@ -121,8 +121,11 @@ public struct PushAlarm: Hashable, Sendable, CustomStringConvertible {
     public let topic: String?
     /// Whether nothing more is sent there until `resume`.
     public let stops: Bool
+    /// What the network said, where it failed.
+    public let detail: String?
 
-    public init(_ code: Code, lane: PushLane, topic: String? = nil, stops: Bool) {
+    public init(_ code: Code, lane: PushLane, topic: String? = nil, stops: Bool, detail: String? = nil) {
+        self.detail = detail
         self.code = code
         self.lane = lane
         self.topic = topic
@@ -143,6 +146,6 @@ public struct PushAlarm: Hashable, Sendable, CustomStringConvertible {
             case .noCredential: "there is no credential: check the database and the token server"
             case .unreachable: "the server can't be reached: check network, proxy and certificates"
             }
-        return "\(place): \(advice)"
+        return "\(place): \(advice)" + (detail.map { " (\($0))" } ?? "")
     }
 }
