@@ -34,7 +34,7 @@ public enum WakeServer {
         registry.gauge(WakeMetric.tokenAge) {
             tokens.lastIssuedAt.map { Double(time.wallMicroseconds() - $0.microseconds) / 1_000_000 }
         }
-        registry.gauge(WakeMetric.streams) { Double(sender.sending.underWay) }
+        registry.gauge(WakeMetric.streams) { Double(sender.figures.openStreams) }
         let loop = WakeLoop(
             timing: .init(
                 scanMilliseconds: configuration.scanIntervalMilliseconds,
