@@ -78,16 +78,16 @@ final class BatchProcessor {
     }
 
     private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
-        var records: [DecodedDays] = []
-        var changes: [DecodedAccount] = []
+        var records = TopicRecords()
         var poison: [DeadLetterWriter.Letter] = []
         var door = DoorTally()
         var appliedThrough: Int64 = 0
         for pending in batch {
             appliedThrough = max(appliedThrough, pending.content.receivedAt)
             switch pending.content {
-            case .days(let days): records.append(days)
-            case .account(let change): changes.append(change)
+            case .days(let days): records.days.append(days)
+            case .account(let change): records.accounts.append(change)
+            case .device(let device): records.devices.append(device)
             case .heartbeat(let heartbeat): door.count(heartbeat)
             case .poison(let reason): poison.append(.init(record: pending.record, reason: reason.code))
             }
@@ -107,14 +107,10 @@ final class BatchProcessor {
             brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil,
             door: door.minutes(now: time.wallMicroseconds())
         )
-        if let outcome = prepareMonths(of: records) { return outcome }
+        if let outcome = prepareMonths(of: records.days) { return outcome }
         let started = time.monotonicNanoseconds()
         do {
-            // A topic holds the one or the other.
-            let result =
-                changes.isEmpty
-                ? try runner.run(records, fence: fence) : try runner.run(changes, fence: fence)
-            switch result {
+            switch try runner.run(records, fence: fence) {
             case .applied(let counts):
                 metrics.batchSeconds.observe(nanoseconds: time.monotonicNanoseconds() - started)
                 note(counts, poison, records: batch.count, topic: partition.name.topic)

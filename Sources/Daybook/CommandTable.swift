@@ -4,6 +4,7 @@ enum CommandTable {
         UpCommand.self, DownCommand.self, StatusCommand.self, EnvCommand.self,
         SendCommand.self, DayShowCommand.self, TokenCommand.self,
         UserDeleteCommand.self, UserDisconnectCommand.self, UserPinCommand.self,
+        UserDevicesCommand.self,
         WakeDueCommand.self, WakeExplainCommand.self, WakeRunCommand.self, WakeCampaignsCommand.self,
         WakePauseCommand.self, WakeResumeCommand.self,
         OffsetsCommand.self, RewindCommand.self, DeadLettersReleaseCommand.self, HashCommand.self,

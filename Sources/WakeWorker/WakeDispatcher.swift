@@ -61,9 +61,9 @@ final class WakeDispatcher: PushSenderDelegate {
                     state.waiting.append(
                         PushRequest(
                             id: id,
-                            token: PushToken(token.token),
+                            token: PushToken(token.registration.token),
                             lane: PushLane(rawValue: token.lane) ?? .production,
-                            appID: token.appID,
+                            appID: token.registration.appID,
                             expiration: expiration
                         )
                     )

@@ -24,7 +24,7 @@ import WakeRules
         let scan = try store.scan(limit: 100, wakes: 100, try database.round(now), now: now)
         #expect(scan.candidates == 6 && scan.postponed == 2 && scan.parked == 1 && scan.heldBack.isEmpty)
         #expect(Set(scan.claims.map(\.user)) == Set((0..<3).map(WakesUnderTest.user)))
-        #expect(scan.claims.allSatisfy { $0.tokens.count == 1 && $0.tokens[0].token.utf8.count == 64 })
+        #expect(scan.claims.allSatisfy { $0.tokens.count == 1 && $0.tokens[0].registration.token.utf8.count == 64 })
         #expect(try database.schedule(3).dueAt == database.at(hours: 13).microseconds)
         #expect(try database.schedule(5).dueAt == WakeSchedule.never)
         #expect(try database.schedule(6).dueAt == database.at(hours: 11).microseconds)

@@ -26,6 +26,7 @@ struct TableReader {
         var state = TableState()
         try readAccounts(into: &state)
         let windows = try readConnections(into: &state)
+        try readDevices(into: &state)
         try readSourceDays(windows, into: &state)
         try readCanonicalDays(into: &state)
         return state
@@ -121,6 +122,26 @@ struct TableReader {
             }
         }
         return entries
+    }
+
+    private func readDevices(into state: inout TableState) throws {
+        let result = try connection.executeUnprepared(
+            """
+            SELECT user_id::text, encode(token_hash, 'hex'), registered_version, withdrawn_version,
+                concat_ws('/', token, platform, environment, app_id, app_version, os_version, time_zone)
+            FROM device_tokens
+            """
+        )
+        for row in 0..<result.rowCount {
+            state.set(
+                .devices,
+                "\(try result.text(row, 0)) \(try result.text(row, 1))",
+                [
+                    "registered": "\(try result.int8(row, 2))", "withdrawn": "\(try result.int8(row, 3))",
+                    "details": try result.text(row, 4),
+                ]
+            )
+        }
     }
 
     private static let values = ModelMetric.all.map { "round(\($0.name)::float8 * 10)::int8" }.joined(separator: ", ")

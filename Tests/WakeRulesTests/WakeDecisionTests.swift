@@ -11,13 +11,15 @@ import WakeRules
 
     private func token(registered: Instant? = nil, sandbox: Bool = false, app: String = "com.example") -> WakeToken {
         WakeToken(
-            hash: Array(repeating: 1, count: 32),
-            token: "t0ken",
-            platform: .ios,
-            isSandbox: sandbox,
-            appID: app,
-            appVersion: "4.2",
-            timeZone: nil,
+            user: user,
+            hash: DeviceTokenHash(InlineArray(repeating: 1)),
+            registration: DeviceRegistration(
+                token: "t0ken",
+                platform: .ios,
+                environment: sandbox ? .sandbox : .production,
+                appID: app,
+                appVersion: "4.2"
+            ),
             registered: Version(observedAt: nil, receivedAt: registered ?? start, event: EventID(high: 0, low: 0))
         )
     }

@@ -61,13 +61,9 @@ struct Phone {
     func tokens() -> [WakeToken] {
         guard !isDeactivated else { return [] }
         let token = WakeToken(
-            hash: [],
-            token: "",
-            platform: .ios,
-            isSandbox: false,
-            appID: "",
-            appVersion: "",
-            timeZone: nil,
+            user: user,
+            hash: DeviceTokenHash(InlineArray(repeating: 0)),
+            registration: DeviceRegistration(token: "", platform: .ios),
             registered: Version(
                 observedAt: nil,
                 receivedAt: Instant(microseconds: registeredAt),

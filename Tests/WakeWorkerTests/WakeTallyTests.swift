@@ -12,13 +12,9 @@ import WakeRules
 
     private func token(_ number: UInt8) -> WakeToken {
         WakeToken(
-            hash: Array(repeating: number, count: 32),
-            token: "t0ken",
-            platform: .ios,
-            isSandbox: false,
-            appID: "com.example",
-            appVersion: "",
-            timeZone: nil,
+            user: UserID(high: 0, low: 1),
+            hash: DeviceTokenHash(InlineArray(repeating: number)),
+            registration: DeviceRegistration(token: "t0ken", platform: .ios, appID: "com.example"),
             registered: Version(rawValue: 1)
         )
     }

@@ -1,4 +1,4 @@
-internal import Domain
+public import Domain
 public import Postgres
 
 /// A batch's transaction on one connection: what it locks and the windows in one round trip, the days that the windows
@@ -26,6 +26,7 @@ public final class BatchStore {
         let upsertSourceDays, upsertCanonicalDays, deleteSourceDays, deleteCanonicalDays: PostgresPrepared
         let upsertConnections, deleteConnections, updateAccounts, upsertAccountSources: PostgresPrepared
         let upsertWakes, deleteWakes, deletePushSends, answerWakes, countDoor: PostgresPrepared
+        let readDevices, upsertDevices, clearOutdatedDevices, clearDeletedDevices: PostgresPrepared
     }
 
     private let connection: PostgresConnection
@@ -75,7 +76,14 @@ public final class BatchStore {
             deleteWakes: try connection.prepare("delete_wakes", BatchStatements.deleteWakes),
             deletePushSends: try connection.prepare("delete_push_sends", BatchStatements.deletePushSends),
             answerWakes: try connection.prepare("answer_wakes", WakeAnswerStatements.answerWakes),
-            countDoor: try connection.prepare("count_door", WakeAnswerStatements.countDoor)
+            countDoor: try connection.prepare("count_door", WakeAnswerStatements.countDoor),
+            readDevices: try connection.prepare("read_devices", BatchStatements.readDevices),
+            upsertDevices: try connection.prepare("upsert_devices", BatchStatements.upsertDevices),
+            clearOutdatedDevices: try connection.prepare(
+                "clear_outdated_devices",
+                BatchStatements.clearOutdatedDevices
+            ),
+            clearDeletedDevices: try connection.prepare("clear_deleted_devices", BatchStatements.clearDeletedDevices)
         )
         self.statements = statements
         return statements
@@ -160,6 +168,20 @@ public final class BatchStore {
             days[UserDay(user: key.user, day: key.day), default: []].insert(sorted: new)
         }
         return days
+    }
+
+    /// Reads every entry of the device tokens, in one round trip, inside the transaction. Only those of users whose
+    /// account is locked can't change behind it; but another user's can't take a token back by doing so.
+    public func readDevices(_ hashes: [DeviceTokenHash]) throws -> [DeviceTokenHash: DeviceRegisters] {
+        guard !hashes.isEmpty else { return [:] }
+        arrays.load(hashes: hashes, into: &parameters)
+        let result = try connection.execute(try prepared().readDevices, parameters)
+        var entries: [DeviceTokenHash: [UserID: DeviceEntry]] = [:]
+        for row in 0..<result.rowCount {
+            let key = try DeviceRowReader.key(result, row)
+            entries[key.hash, default: [:]][key.user] = try DeviceRowReader.entry(result, row)
+        }
+        return entries.mapValues(DeviceRegisters.init)
     }
 
     private func load(_ fence: Fence) {
@@ -269,7 +291,7 @@ public final class BatchStore {
                 pipeline.sync()
             }
             if !writes.wakes.isEmpty {
-                arrays.load(wakes: writes.wakes, into: &parameters)
+                arrays.load(pairs: writes.wakes.lazy.map { ($0.user, $0.dueAt) }, into: &parameters)
                 pipeline.execute(statements.upsertWakes, parameters)
             }
             if !writes.removedWakes.isEmpty {
@@ -280,6 +302,21 @@ public final class BatchStore {
             if !writes.answers.isEmpty {
                 WakeAnswerStatements.load(writes.answers, into: &parameters)
                 pipeline.execute(statements.answerWakes, parameters)
+            }
+            // Behind the schedule, for whoever locks both.
+            if !writes.devices.isEmpty {
+                arrays.load(devices: writes.devices, into: &parameters)
+                pipeline.execute(statements.upsertDevices, parameters)
+                pipeline.sync()
+            }
+            if !writes.outdatedDevices.isEmpty {
+                arrays.load(outdated: writes.outdatedDevices, into: &parameters)
+                pipeline.execute(statements.clearOutdatedDevices, parameters)
+            }
+            if !writes.deletedDevices.isEmpty {
+                let deletions = writes.deletedDevices.lazy.map { ($0.user, $0.watermark.rawValue) }
+                arrays.load(pairs: deletions, into: &parameters)
+                pipeline.execute(statements.clearDeletedDevices, parameters)
             }
             if !writes.connections.isEmpty {
                 arrays.load(connections: writes.connections, into: &parameters)

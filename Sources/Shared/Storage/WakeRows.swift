@@ -42,7 +42,7 @@ extension WakeStore {
             prepare("wake_schedules", WakeStatements.schedules),
             prepare("wake_connections", WakeStatements.connections),
             prepare("wake_disconnects", WakeStatements.disconnects),
-            prepare("wake_tokens", WakeStatements.tokens)
+            prepare("wake_tokens", DeviceTokens.liveStatement)
         )
         let results = try connection.pipeline { pipeline in
             pipeline.execute(statements.0, one)
@@ -52,12 +52,21 @@ extension WakeStore {
         }
         let schedules = try Self.schedules(results[0])
         let connections = try Self.connections(results[1], disconnects: results[2])
-        let tokens = try Self.tokens(results[3])
+        var tokens: [UserID: [WakeToken]] = [:]
+        for live in try DeviceTokens.live(results[3]) {
+            let token = WakeToken(
+                user: live.key.user,
+                hash: live.key.hash,
+                registration: live.registration,
+                registered: live.version
+            )
+            tokens[live.key.user, default: []].append(token)
+        }
         return accounts.compactMap { account in
             // Without a row there is nothing to decide: the account was erased in the meantime.
             guard let schedule = schedules[account.user] else { return nil }
             let mine = tokens[account.user] ?? []
-            let zone = mine.max { $0.registered < $1.registered }?.timeZone
+            let zone = mine.max { $0.registered < $1.registered }?.registration.timeZone
             let facts = WakeFacts(
                 user: account.user,
                 bucket: Int(account.bucket),
@@ -138,30 +147,6 @@ extension WakeStore {
         return source
     }
 
-    private static func tokens(_ result: PostgresResult) throws -> [UserID: [WakeToken]] {
-        var tokens: [UserID: [WakeToken]] = [:]
-        for row in 0..<result.rowCount {
-            // A platform that this build does not know has no sender here: its token is as none.
-            guard let platform = WakeToken.Platform(rawValue: try result.text(row, 4)) else { continue }
-            let token = WakeToken(
-                hash: try result.bytea(row, 1),
-                token: try result.text(row, 3),
-                platform: platform,
-                isSandbox: try result.text(row, 5) == "sandbox",
-                appID: try text(result, row, 6) ?? "",
-                appVersion: try text(result, row, 7) ?? "",
-                timeZone: try text(result, row, 8),
-                registered: Version(rawValue: try result.int8(row, 2))
-            )
-            tokens[try user(result, row), default: []].append(token)
-        }
-        return tokens
-    }
-
-    private static func text(_ result: PostgresResult, _ row: Int, _ column: Int) throws(PostgresError) -> String? {
-        try result.isNull(row, column) ? nil : try result.text(row, column)
-    }
-
     // MARK: Writing
 
     static func array(_ users: [UserID]) -> PostgresArray {
@@ -206,8 +191,8 @@ extension WakeStore {
             wakes.append(int8: row.lastWakeAt)
             claims.append(int8: row.claim)
             counts.append(int2: Int16(clamping: tried.count))
-            platforms.append(text: newest?.platform.rawValue ?? "")
-            versions.append(text: newest?.appVersion ?? "")
+            platforms.append(text: newest?.registration.platform.rawValue ?? "")
+            versions.append(text: newest?.registration.appVersion ?? "")
         }
         var parameters = PostgresParameters()
         parameters.append(array(rows.map(\.user)))

@@ -46,12 +46,6 @@ enum WakeStatements {
         WHERE user_id = ANY ($1::uuid[]) AND source = ANY ($2::int2[]) AND disconnected_at > 0
         """
 
-    /// $1 users.
-    static let tokens = """
-        SELECT user_id, token_hash, registered_version, token, platform, environment, app_id, app_version, time_zone
-        FROM live_device_tokens WHERE user_id = ANY ($1::uuid[])
-        """
-
     /// $1 users, $2 due, $3 last wake, $4 the one before, $5 unanswered, $6 struck, $7 claim, $8 claimed until.
     static let updateSchedules = """
         UPDATE wake_schedule AS held

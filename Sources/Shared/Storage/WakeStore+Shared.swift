@@ -183,24 +183,8 @@ extension WakeStore {
 
     /// Notes that a push server calls these tokens dead. A registration that is newer than it says stays live.
     public func deactivate(_ tokens: [(token: WakeToken, asOf: Instant)]) throws(PostgresError) {
-        var hashes = PostgresArray(of: .bytea)
-        var times = PostgresArray(of: .int8)
-        for dead in tokens {
-            hashes.append(bytea: dead.token.hash.span)
-            times.append(int8: dead.asOf.microseconds)
-        }
-        var parameters = PostgresParameters()
-        parameters.append(hashes)
-        parameters.append(times)
-        try connection.executeUnprepared(
-            """
-            UPDATE device_tokens AS held SET deactivated_at = greatest(held.deactivated_at, dead.as_of)
-            FROM (
-                SELECT hash, max(as_of) AS as_of FROM unnest($1::bytea[], $2::int8[]) AS given (hash, as_of) GROUP BY hash
-            ) AS dead
-            WHERE held.token_hash = dead.hash
-            """,
-            parameters
+        try DeviceTokens(connection).deactivate(
+            tokens.map { (key: DeviceKey(hash: $0.token.hash, user: $0.token.user), at: $0.asOf) }
         )
     }
 

@@ -141,17 +141,18 @@ public struct WakeStop: Hashable, Sendable {
     }
 
     func covers(_ token: WakeToken, at now: Instant) -> Bool {
-        lane == token.lane && (topic ?? token.appID) == token.appID && until.map { $0 > now } ?? true
+        lane == token.lane && (topic ?? token.registration.appID) == token.registration.appID
+            && until.map { $0 > now } ?? true
     }
 }
 
 extension WakeToken {
     /// Who serves the token: each lane has a server and stops of its own.
     public var lane: String {
-        switch (platform, isSandbox) {
+        switch (registration.platform, registration.environment) {
         case (.android, _): "fcm"
-        case (.ios, true): "apns_sandbox"
-        case (.ios, false): "apns_production"
+        case (.ios, .sandbox): "apns_sandbox"
+        case (.ios, .production): "apns_production"
         }
     }
 }

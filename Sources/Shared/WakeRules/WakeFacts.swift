@@ -48,41 +48,18 @@ public struct WakeFacts: Hashable, Sendable {
 
 /// A live device token with what its sender has to know. Printing it shows no token.
 public struct WakeToken: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    public enum Platform: String, CaseIterable, Sendable {
-        case ios, android
-    }
-
-    /// SHA-256 of the token.
-    public let hash: [UInt8]
-    public let token: String
-    public let platform: Platform
-    /// Of Apple's two worlds the one for debug builds.
-    public let isSandbox: Bool
-    public let appID: String
-    public let appVersion: String
-    public let timeZone: String?
+    public let user: UserID
+    public let hash: DeviceTokenHash
+    public let registration: DeviceRegistration
     public let registered: Version
 
-    public init(
-        hash: [UInt8],
-        token: String,
-        platform: Platform,
-        isSandbox: Bool,
-        appID: String,
-        appVersion: String,
-        timeZone: String?,
-        registered: Version
-    ) {
+    public init(user: UserID, hash: DeviceTokenHash, registration: DeviceRegistration, registered: Version) {
+        self.user = user
         self.hash = hash
-        self.token = token
-        self.platform = platform
-        self.isSandbox = isSandbox
-        self.appID = appID
-        self.appVersion = appVersion
-        self.timeZone = timeZone
+        self.registration = registration
         self.registered = registered
     }
 
-    public var description: String { "\(platform.rawValue) token ***" }
+    public var description: String { "\(registration.platform.rawValue) token ***" }
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

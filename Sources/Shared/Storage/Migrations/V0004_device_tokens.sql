@@ -15,8 +15,8 @@ CREATE TABLE device_tokens (
     -- What Apple or Google said when they called the token dead, in microseconds since 1970; 0 for never. It only
     -- grows, and counts for every registration of the token that is not newer.
     deactivated_at bigint NOT NULL DEFAULT 0,
-    -- From here on, of the newest registration; null in an entry that can't be live until its user registers again, so
-    -- that of a deleted, withdrawn or outdated one only hash and versions are left.
+    -- From here on, of the newest registration; null where the user has withdrawn it or deleted the account, or another
+    -- user has registered the token since: only hash and versions are left then.
     token text,
     platform text,
     environment text,
@@ -29,9 +29,9 @@ CREATE TABLE device_tokens (
 
 CREATE INDEX device_tokens_of_user ON device_tokens (user_id);
 
--- What is left of dead entries, by age, for dropping them when the topic can't bring them back any more.
+-- Dead entries, by age, for dropping them when the topic can't bring them back any more.
 CREATE INDEX device_tokens_dead ON device_tokens (greatest(registered_version, withdrawn_version))
-    WHERE token IS NULL;
+    WHERE token IS NULL OR deactivated_at > 0;
 
 -- The tokens that a push may be sent to, each with its only owner: the user of its newest registration, if that is
 -- newer than this user's withdrawal and than the token's deactivation, and not below the deletion of the account.
