@@ -15,6 +15,7 @@ struct WakesUnderTest {
     let url: String
     let connection: PostgresConnection
     let runner: BatchRunner
+    private let partitions: Int
 
     init(partitions: Int = 4) throws {
         url = try PrivatePostgres.freshDatabase()
@@ -25,19 +26,11 @@ struct WakesUnderTest {
         runner = BatchRunner(
             store: BatchStore(try PostgresConnection(url: url, applicationName: "batch", settings: settings))
         )
-        for partition in 0..<partitions {
-            try connection.simpleQuery(
-                """
-                INSERT INTO consumer_offsets (topic, partition, cluster_id, owner, epoch, next_offset, applied_through)
-                VALUES ('\(Self.topic)', \(partition), 'a', '\(UserID(high: 1, low: 1))', 1, 0, 0)
-                """
-            )
-        }
+        self.partitions = partitions
+        try setApplied(Instant(microseconds: 0))
     }
 
-    static func user(_ number: Int) -> UserID {
-        UserID(high: 0x4000 | UInt64(number) << 16, low: 0x8000_0000_0000_0000)
-    }
+    static func user(_ number: Int) -> UserID { WakeUsers.user(number) }
 
     func at(hours: Double) -> Instant { Self.start.advanced(bySeconds: Int(hours * 3600)) }
 
@@ -49,35 +42,12 @@ struct WakesUnderTest {
     }
 
     func setApplied(_ time: Instant) throws {
-        try connection.simpleQuery("UPDATE consumer_offsets SET applied_through = \(time.microseconds)")
+        try WakeUsers.setApplied(time, topic: Self.topic, partitions: partitions, on: connection)
     }
 
     /// Users with a phone that pushed then and a token, on the schedule from then on.
     func add(_ numbers: Range<Int>, pushedAt: Instant, dueAt: Instant, token: Bool = true) throws {
-        try connection.simpleQuery(
-            """
-            CREATE TEMPORARY TABLE IF NOT EXISTS fresh (number bigint, user_id uuid);
-            TRUNCATE fresh;
-            INSERT INTO fresh
-            SELECT number, (lpad(to_hex(number >> 16), 8, '0') || '-' || lpad(to_hex(number & 65535), 4, '0')
-                || '-4000-8000-000000000000')::uuid
-            FROM generate_series(\(numbers.lowerBound)::bigint, \(numbers.upperBound - 1)::bigint) AS number;
-            INSERT INTO accounts (user_id, bucket) SELECT user_id, number % 4096 FROM fresh;
-            INSERT INTO connections (user_id, source, origin, last_push_at)
-            SELECT user_id, 1, '', \(pushedAt.microseconds) FROM fresh;
-            INSERT INTO wake_schedule (user_id, due_at) SELECT user_id, \(dueAt.microseconds) FROM fresh;
-            """
-        )
-        guard token else { return }
-        let version = Version(observedAt: nil, receivedAt: pushedAt, event: EventID(high: 0, low: 0)).rawValue
-        try connection.simpleQuery(
-            """
-            INSERT INTO device_tokens
-                (token_hash, user_id, bucket, registered_version, token, platform, environment, app_id, app_version)
-            SELECT sha256(user_id::text::bytea), user_id, 0, \(version), encode(sha256(user_id::text::bytea), 'hex'),
-                'ios', 'production', 'com.example', '4.2' FROM fresh
-            """
-        )
+        try WakeUsers.add(numbers, pushedAt: pushedAt, dueAt: dueAt, token: token, to: connection)
     }
 
     func round(_ now: Instant, worker: UInt64 = 1) throws -> WakeRound {
