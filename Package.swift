@@ -190,7 +190,7 @@ let benchmarks: [Target] = [
         name: "benchmarks",
         dependencies: [
             "Authentication", "CBareWalk", "CLoad", "DevelopmentStack", "Domain", "IngestService", "JSON", "Kafka",
-            "MessageContract", "TestSupport", "TimeZones",
+            "MessageContract", "Postgres", "Storage", "TestSupport", "TimeZones", "WakeRules",
         ],
         path: "Benchmarks/Runner"
     ),

@@ -1,6 +1,6 @@
 import Glibc
 
-/// `benchmarks ingest [--quick]` and `benchmarks decode` (a part of it) print figures; exits with 0 whether goals are reached or not.
+/// `benchmarks ingest [--quick]`, `benchmarks decode` (a part of it) and `benchmarks wake-scan [--quick]` print figures; exits with 0 whether goals are reached or not.
 @main
 struct Main {
     static func main() {
@@ -10,9 +10,10 @@ struct Main {
         do {
             switch arguments {
             case ["ingest"]: try IngestBenchmark(isQuick: isQuick).run()
+            case ["wake-scan"]: try WakeScanBenchmark(isQuick: isQuick).run()
             case ["decode"]: say(try DecodeBenchmark(days: 15).summary)
             default:
-                say("usage: benchmarks ingest [--quick] | decode", to: STDERR_FILENO)
+                say("usage: benchmarks ingest [--quick] | decode | wake-scan [--quick]", to: STDERR_FILENO)
                 exit(64)
             }
         } catch {
