@@ -91,7 +91,7 @@ final class WakeLoop: Service {
             do {
                 if store.isBroken { try store.reconnect() }
                 let turn = try work.turn(claims: scans)
-                if scans { nextScan = .after(milliseconds: turn.hasMore ? 0 : timing.scanMilliseconds) }
+                if scans { nextScan = .after(milliseconds: pause(after: turn)) }
                 isBusy = turn.isBusy
                 failures = 0
                 setReady(true)
@@ -113,6 +113,11 @@ final class WakeLoop: Service {
                 stop.wait(milliseconds: wait)
             }
         }
+    }
+
+    private func pause(after turn: WakeWork.Turn) -> Int {
+        if turn.hasMore { return 0 }
+        return turn.isPaced ? min(100, timing.scanMilliseconds) : timing.scanMilliseconds
     }
 
     private func setReady(_ isReady: Bool) {

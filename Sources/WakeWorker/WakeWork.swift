@@ -24,6 +24,8 @@ final class WakeWork {
     struct Turn {
         /// Whether there is more to scan at once.
         var hasMore = false
+        /// Whether somebody waits for the rate alone.
+        var isPaced = false
         var isBusy = false
     }
 
@@ -73,7 +75,7 @@ final class WakeWork {
     /// - Throws: where the database failed; nothing that has to be written is forgotten.
     func turn(claims: Bool) throws -> Turn {
         var turn = Turn()
-        if claims { turn.hasMore = try claim() }
+        if claims { try claim(&turn) }
         turn.isBusy = dispatcher.handOver(to: sender)
         try writeEnds()
         metrics.underWay.set(dispatcher.underWay)
@@ -85,7 +87,7 @@ final class WakeWork {
 
     // MARK: Claiming
 
-    private func claim() throws -> Bool {
+    private func claim(_ turn: inout Turn) throws {
         // Read before the database is asked, so that the lease is never thought longer than it is.
         let leaseStart = time.bootNanoseconds()
         let shared = try store.shared(ownClock: time.wallMicroseconds(), retentionSeconds: settings.logSeconds)
@@ -94,7 +96,7 @@ final class WakeWork {
         // Nobody's rows are up to date: there is nothing to be learnt from looking at any.
         guard !shared.pipeline.isBehindEverywhere(at: shared.now, settings.policy), shared.pipeline.isClockGood else {
             metrics.heldBack(shared.pipeline.isClockGood ? .applied : .clock, 1)
-            return false
+            return
         }
         let room = max(0, min(settings.batch, settings.mostUnderWay - dispatcher.underWay))
         let granted = try store.takePace(room, perSecond: settings.ratePerSecond, now: shared.now)
@@ -121,7 +123,8 @@ final class WakeWork {
                 now: shared.now
             )
         }
-        return scan.candidates >= settings.batch && scan.overPace == 0
+        turn.hasMore = scan.candidates >= settings.batch && scan.overPace == 0
+        turn.isPaced = scan.overPace > 0
     }
 
     private func note(_ shared: WakeShared) {
