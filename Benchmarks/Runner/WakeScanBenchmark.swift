@@ -32,7 +32,7 @@ final class WakeScanBenchmark {
     func run() throws {
         let cluster = try PrivatePostgres.makeCluster()
         try cluster.start()
-        defer { try? cluster.stop() }
+        defer { cluster.stop() }
         let url = try cluster.createDatabase(named: "scan")
         let setup = try PostgresConnection(url: url, applicationName: "benchmark", settings: [])
         let now = Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
