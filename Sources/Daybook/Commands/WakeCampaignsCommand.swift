@@ -1,5 +1,6 @@
 import Domain
 import Storage
+import WakeRules
 
 /// What became of the rounds of sends.
 enum WakeCampaignsCommand: Command {

@@ -1,3 +1,4 @@
+import DevelopmentStack
 import Domain
 import Storage
 import WakeRules

@@ -1,5 +1,6 @@
 import Domain
 import Storage
+import WakeRules
 
 /// Nobody is woken until further notice.
 enum WakePauseCommand: Command {

@@ -3,6 +3,7 @@ import DevelopmentStack
 import Domain
 import Foundation
 import Storage
+import WakeRules
 
 /// Makes a user stale, waits for the wake that reaches the stand-in, answers it as the phone would, and shows what the
 /// answer changed.
@@ -48,7 +49,7 @@ struct WakeDemonstration {
         let line = try waitFor("a wake reaches the stand-in") { pushLine(of: device) }
         console.print()
         console.print("3. the wake worker finds it and sends; what reached the stand-in for APNs:")
-        for text in Self.shown(line) { console.print("   " + text) }
+        for text in Self.described(line) { console.print("   " + text) }
         findings.append(Finding("a background push with priority 5", Self.isBackground(line)))
 
         let body = #"{"source":"apple_health","time_zone":"UTC","days":[{"date":"\#(today)","steps":8034}]}"#
@@ -136,7 +137,7 @@ struct WakeDemonstration {
     }
 
     /// The request in two lines; the token shortened.
-    private static func shown(_ line: String) -> [String] {
+    private static func described(_ line: String) -> [String] {
         guard let object = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any] else {
             return [line]
         }
