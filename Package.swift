@@ -68,6 +68,7 @@ let foundations: [Target] = [
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
     shared("HTTP2", ["CNGHTTP2", "COpenSSL"]),
     shared("Push", ["Authentication", "Domain", "HTTP2", "HTTPClient", "JSON", "ServiceRuntime"]),
+    shared("PushStandIn", ["COpenSSL", "HTTP2", "JSON", "ServiceRuntime"]),
     .target(
         name: "Storage",
         dependencies: ["Domain", "Postgres", "WakeRules"],
@@ -139,6 +140,7 @@ let unitTests: [Target] = [
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "Storage"]),
     tests("AdminServer", ["AdminServer", "Observability", "ServiceRuntime"]),
+    tests("Push", ["Authentication", "Domain", "HTTP2", "JSON", "Push", "PushStandIn", "ServiceRuntime"]),
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",

@@ -103,3 +103,10 @@ static inline void daybook_tls_partial_writes(SSL_CTX *context) {
 static inline int daybook_tls_name_server(SSL *connection, const char *name) {
     return SSL_set_tlsext_host_name(connection, name) == 1;
 }
+
+// New keys: OpenSSL's names for it are macros around a variadic function.
+static inline EVP_PKEY *daybook_make_p256_key(void) { return EVP_EC_gen("P-256"); }
+static inline EVP_PKEY *daybook_make_rsa_key(void) { return EVP_RSA_gen(2048); }
+
+// Takes what was written to a memory BIO: its bytes stay the BIO's.
+static inline long daybook_bio_bytes(BIO *bio, char **start) { return BIO_get_mem_data(bio, start); }
