@@ -113,8 +113,8 @@ let operatorTool: [Target] = [
         name: "Daybook",
         dependencies: [
             "Aggregation", "AggregatorWorker", "Authentication", "Configuration", "DevelopmentStack", "Domain",
-            "IngestService", "Kafka", "MessageContract", "Observability", "Postgres", "ServiceRuntime", "Storage",
-            "TimeZones", "WakeRules", "WakeWorker",
+            "IngestService", "Kafka", "MessageContract", "Observability", "Postgres", "PushStandIn", "ServiceRuntime",
+            "Storage", "TimeZones", "WakeRules", "WakeWorker",
         ],
         path: "Sources/Daybook",
         exclude: ["Main"]
@@ -172,8 +172,8 @@ let serverTests: [Target] = [
     tests(
         "System",
         [
-            "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
-            "TestSupport", "WakeRules",
+            "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "PushStandIn",
+            "Storage", "TestSupport", "WakeRules",
         ]
     ),
 ]
