@@ -119,7 +119,7 @@ import WakeRules
         try database.connection.simpleQuery(
             """
             UPDATE device_tokens SET user_id = '\(WakesUnderTest.user(0))';
-            UPDATE wake_schedule SET unanswered = 2, struck_at = 1 WHERE user_id = '\(WakesUnderTest.user(0))'
+            UPDATE wake_schedule SET unanswered = 2, last_wake_at = \(database.at(hours: 2).microseconds) WHERE user_id = '\(WakesUnderTest.user(0))'
             """
         )
         let now = database.at(hours: 10)
@@ -219,7 +219,7 @@ import WakeRules
     {
         let database = try WakesUnderTest(partitions: 2)
         let minute = database.at(hours: 10).microseconds / 60_000_000
-        let owner = UserID(high: 1, low: 1)
+        let owner = WakeUsers.user(1)
         for (number, partition) in [(0, Int32(0)), (1, 0), (0, 1)] {
             let fence = Fence(
                 name: PartitionName(topic: WakesUnderTest.topic, partition: partition),
@@ -242,9 +242,13 @@ import WakeRules
             "SELECT partition, requests::int8, answered::int8 FROM door_counts ORDER BY partition"
         )
         #expect(try rows.rowCount == 2 && rows.int8(0, 1) == 60 && rows.int8(0, 2) == 25 && rows.int8(1, 1) == 30)
-        // Sixteen minutes later the slot is another minute's.
-        try database.connection.simpleQuery("UPDATE door_counts SET minute = minute - 16")
         let store = try database.store()
+        let present = try store.serverTime().microseconds / 60_000_000
+        try database.connection.simpleQuery("UPDATE door_counts SET minute = \(present - 5)")
+        #expect(
+            try store.shared(ownClock: 0, retentionSeconds: 1).pipeline.door == DoorCounts(requests: 60, answered: 25)
+        )
+        try database.connection.simpleQuery("UPDATE door_counts SET minute = \(present - 11)")
         #expect(try store.shared(ownClock: 0, retentionSeconds: 1).pipeline.door == DoorCounts())
     }
 }
