@@ -31,43 +31,42 @@ import Testing
     @Test func `W7: a worker that is frozen past its lease sends nothing when it wakes up, and its writes are refused`()
         throws
     {
-        let test = try WakeWorkerUnderTest()
+        let test = try WakeWorkerUnderTest(StandInScript(others: [StandInScript.Reply(.silence)]))
         try test.addStale(0..<5)
-        let port = try #require(PortChoice.any())
-        let frozen = try test.start(port: port, ["DAYBOOK_WAKE_LEASE_S": "5"])
-        try Eventually.holds("the users are claimed") { try test.count("push_sends") == 5 }
+        let frozen = try test.start(["DAYBOOK_WAKE_LEASE_S": "5"])
+        // The first goes out alone and is never answered; the others wait for it.
+        #expect(test.standIn.wait(forRequests: 1, milliseconds: 20_000))
         frozen.send(SIGSTOP)
+        let sent = test.standIn.received.count
+        #expect(try test.count("push_sends") == 5 && sent < 5)
         let other = try test.start()
         try test.waitForEnds(5, of: other)
         #expect(try test.count("push_sends WHERE outcome = 'unknown'") == 5)
-        let rows = try test.connection.executeUnprepared(
-            "SELECT wake_schedule::text FROM wake_schedule ORDER BY user_id"
-        )
-        let before = try (0..<rows.rowCount).map { try rows.text($0, 0) }
-        // Apple is there when it wakes up.
-        var options = PushStandIn.Options()
-        options.port = port
-        let folder = NSTemporaryDirectory() + "daybook-late-\(UUID().uuidString)"
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        let late = try PushStandIn(folder: folder, options: options)
+        func rows() throws -> [String] {
+            let rows = try test.connection.executeUnprepared(
+                "SELECT wake_schedule::text FROM wake_schedule ORDER BY user_id"
+            )
+            return try (0..<rows.rowCount).map { try rows.text($0, 0) }
+        }
+        let before = try rows()
         frozen.send(SIGCONT)
-        try Eventually.holds("its ends are refused") {
+        try Eventually.holds("its ends are refused", seconds: 90) {
             try WakeMetricsReader.value("daybook_wake_late_ends_total", of: frozen) >= 5
         }
-        let after = try test.connection.executeUnprepared(
-            "SELECT wake_schedule::text FROM wake_schedule ORDER BY user_id"
-        )
-        #expect(try (0..<after.rowCount).map { try after.text($0, 0) } == before)
-        #expect(late.received.isEmpty && test.standIn.received.isEmpty)
-        late.stop()
+        #expect(try rows() == before)
+        #expect(test.standIn.received.count == sent)
         #expect(try frozen.stop() == 0 && other.stop() == 0)
     }
 
     @Test func `W7: two workers that scan the same users wake each once`() throws {
         let test = try WakeWorkerUnderTest()
+        let workers = try (0..<2).map { _ in try test.start(["DAYBOOK_WAKE_BATCH": "20"]) }
+        for worker in workers {
+            try Eventually.holds("both scan") {
+                try WakeMetricsReader.value("daybook_wake_scan_seconds_count", of: worker) > 0
+            }
+        }
         try test.addStale(0..<1500)
-        let workers = try (0..<2).map { _ in try test.start(["DAYBOOK_WAKE_BATCH": "100"]) }
         try test.waitForEnds(1500, of: workers.first)
         for worker in workers { #expect(try worker.stop() == 0, "\(worker.output.suffix(1000))") }
         let tokens = test.standIn.received.map(\.token)

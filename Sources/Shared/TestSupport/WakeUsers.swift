@@ -28,6 +28,14 @@ public enum WakeUsers {
         token: Bool = true,
         to connection: PostgresConnection
     ) throws {
+        let version = Version(observedAt: nil, receivedAt: pushedAt, event: EventID(high: 0, low: 0)).rawValue
+        let tokens = """
+            INSERT INTO device_tokens
+                (token_hash, user_id, bucket, registered_version, token, platform, environment, app_id, app_version)
+            SELECT sha256(user_id::text::bytea), user_id, 0, \(version), encode(sha256(user_id::text::bytea), 'hex'),
+                'ios', 'production', 'com.example', '4.2' FROM fresh
+            """
+        // All at once: nobody should find a user without a token who is to have one.
         try connection.simpleQuery(
             """
             CREATE TEMPORARY TABLE IF NOT EXISTS fresh (number bigint, user_id uuid);
@@ -40,16 +48,7 @@ public enum WakeUsers {
             INSERT INTO connections (user_id, source, origin, last_push_at)
             SELECT user_id, 1, '', \(pushedAt.microseconds) FROM fresh;
             INSERT INTO wake_schedule (user_id, due_at) SELECT user_id, \(dueAt.microseconds) FROM fresh;
-            """
-        )
-        guard token else { return }
-        let version = Version(observedAt: nil, receivedAt: pushedAt, event: EventID(high: 0, low: 0)).rawValue
-        try connection.simpleQuery(
-            """
-            INSERT INTO device_tokens
-                (token_hash, user_id, bucket, registered_version, token, platform, environment, app_id, app_version)
-            SELECT sha256(user_id::text::bytea), user_id, 0, \(version), encode(sha256(user_id::text::bytea), 'hex'),
-                'ios', 'production', 'com.example', '4.2' FROM fresh
+            \(token ? tokens : "")
             """
         )
     }
