@@ -41,7 +41,9 @@ extension WakeSimulation {
             let seen = pushes.filter { $0.appliedAt < now }.map(\.receivedAt)
             if let last = seen.max(), now - last < 4 * Self.hour { report.fault("four hours after a push") }
             if seen.isEmpty { report.fault("nobody is woken who never pushed") }
-            if lag.contains(now - 301 * Self.second), lag.contains(now) { report.fault("nobody is woken while we lag") }
+            if lags(phones[number], now - 301 * Self.second), lags(phones[number], now) {
+                report.fault("nobody is woken while we lag")
+            }
             if outage.contains(now) { report.fault("nobody is woken while there is no worker") }
             if shut.contains(now), now - shut.lowerBound > 301 * Self.second {
                 report.fault("nobody is woken while the door is shut")

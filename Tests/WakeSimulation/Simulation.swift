@@ -83,8 +83,9 @@ public struct WakeSimulation {
 
     var end: Int64 { start + Int64(settings.days) * Self.day }
 
-    /// The workers that apply records are down: what is accepted waits. The sixth day, for five hours.
+    /// The workers that apply three of four partitions are down: what is accepted waits. The sixth day, for five hours.
     var lag: Range<Int64> { start + 5 * Self.day + 9 * Self.hour..<start + 5 * Self.day + 14 * Self.hour }
+    func lags(_ phone: Phone, _ time: Int64) -> Bool { phone.bucket % 4 != 3 && lag.contains(time) }
     /// The door refuses everybody. The ninth day, for an hour.
     var shut: Range<Int64> { start + 8 * Self.day + 12 * Self.hour..<start + 8 * Self.day + 13 * Self.hour }
     /// All wake workers are down. The eleventh day, for three hours.
@@ -138,7 +139,7 @@ public struct WakeSimulation {
     private mutating func push(_ number: Int, _ time: Int64) {
         guard !shut.contains(time) else { return }
         let delay = Int64.random(in: 0..<60 * Self.second, using: &random)
-        let appliedAt = lag.contains(time) ? lag.upperBound + delay : time + 50_000
+        let appliedAt = lags(phones[number], time) ? lag.upperBound + delay : time + 50_000
         events.plan(.apply(phone: number, receivedAt: time), at: appliedAt)
     }
 

@@ -15,7 +15,7 @@ extension WakeSimulation {
         let requests = 1000
         let answered = requests - Int(refused / Self.second) * requests / 600
         var state = PipelineState(
-            appliedThrough: [0: applied, 1: applied, 2: applied, 3: applied],
+            appliedThrough: [0: applied, 1: applied, 2: applied, 3: now - 5 * Self.second],
             counts: [4],
             door: DoorCounts(requests: requests, answered: answered)
         )
