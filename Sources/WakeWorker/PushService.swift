@@ -41,6 +41,13 @@ final class PushService: Service {
 }
 
 extension PushServersConfiguration {
+    /// Lanes without a credential.
+    var missingLanes: [String] {
+        let missing: [PushLane] =
+            (apple == nil ? [.production, .sandbox] : []) + (google == nil ? [.fcm] : [])
+        return missing.map(\.rawValue)
+    }
+
     fileprivate var forSender: PushConfiguration {
         var push = PushConfiguration()
         push.apns = apple.map { apple in

@@ -91,7 +91,8 @@ struct WakeWorkFactory: Sendable {
                 batch: batch ?? configuration.batch,
                 ratePerSecond: configuration.ratePerSecond,
                 leaseSeconds: configuration.leaseSeconds,
-                logSeconds: configuration.rules.logDays * 86_400
+                logSeconds: configuration.rules.logDays * 86_400,
+                missingLanes: configuration.push.missingLanes
             ),
             store: store,
             deactivate: { try store.deactivate($0) },

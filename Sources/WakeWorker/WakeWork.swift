@@ -16,6 +16,8 @@ final class WakeWork {
         var ratePerSecond: Int
         var leaseSeconds: Int
         var logSeconds: Int
+        /// Lanes that this worker has no credential for.
+        var missingLanes: [String] = []
         /// Claims under way at once.
         var mostUnderWay = 4000
     }
@@ -98,11 +100,15 @@ final class WakeWork {
             metrics.heldBack(shared.pipeline.isClockGood ? .applied : .clock, 1)
             return
         }
+        var pipeline = shared.pipeline
+        pipeline.stops += settings.missingLanes.map {
+            WakeStop(lane: $0, topic: nil, code: PushOutcome.notSent(.notConfigured).code, until: nil)
+        }
         let room = max(0, min(settings.batch, settings.mostUnderWay - dispatcher.underWay))
         let granted = try store.takePace(room, perSecond: settings.ratePerSecond, now: shared.now)
         let round = WakeRound(
             policy: settings.policy,
-            pipeline: shared.pipeline,
+            pipeline: pipeline,
             leaseSeconds: settings.leaseSeconds,
             worker: settings.worker
         )
