@@ -1,6 +1,7 @@
 import Domain
 import Foundation
 import Glibc
+import Postgres
 import PushStandIn
 import Storage
 import TestSupport

@@ -2,6 +2,7 @@ import DevelopmentStack
 import Domain
 import Foundation
 import Glibc
+import Postgres
 import PushStandIn
 import Storage
 import TestSupport
