@@ -125,6 +125,7 @@ extension WakeSimulation {
 
     private mutating func finish(_ phone: Int, _ wakeAt: Int64, _ outcome: Phone.Outcome) {
         guard let place = phones[phone].sends.lastIndex(where: { $0.wakeAt == wakeAt }) else { return }
+        if phones[phone].sends[place].outcome != nil { report.fault("what was settled stays so") }
         phones[phone].sends[place].outcome = outcome
     }
 }
