@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz bench-ingest torture lint format clean
+.PHONY: run demo test quick ci nightly fuzz bench-ingest torture check-deploy load-stack lint format clean
 
 run:
 	@Scripts/run
@@ -24,6 +24,12 @@ fuzz:
 
 bench-ingest:
 	@Scripts/bench-ingest
+
+check-deploy:
+	@Scripts/check-deploy
+
+load-stack:
+	@Scripts/load-stack
 
 lint:
 	@Scripts/lint

@@ -8,6 +8,6 @@ enum CommandTable {
         WakeDueCommand.self, WakeExplainCommand.self, WakeRunCommand.self, WakeCampaignsCommand.self,
         WakePauseCommand.self, WakeResumeCommand.self,
         OffsetsCommand.self, RewindCommand.self, DeadLettersReleaseCommand.self, HashCommand.self,
-        MigrateCommand.self, ConfigCommand.self, BrokerCommand.self, PushStandInCommand.self,
+        MigrateCommand.self, ConfigCommand.self, PlanCommand.self, BrokerCommand.self, PushStandInCommand.self,
     ]
 }
