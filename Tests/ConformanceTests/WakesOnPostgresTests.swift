@@ -199,6 +199,35 @@ import WakeRules
         #expect(again.claims.map(\.user) == [WakesUnderTest.user(0)])
     }
 
+    @Test func `W14: the last token dies; weeks later a new one is registered: due again at once`() throws {
+        let database = try WakesUnderTest()
+        try database.add(0..<1, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        let now = database.at(hours: 10)
+        try database.setApplied(now)
+        let store = try database.store()
+        let claims = try store.scan(limit: 10, wakes: 10, try database.round(now), now: now).claims
+        try store.deactivate(claims.flatMap(\.tokens).map { ($0, now) })
+        let dead = claims.map {
+            WakeEnd(claim: $0, kind: .notSpent(retryAt: now.microseconds), outcome: "unregistered")
+        }
+        #expect(try store.conclude(dead, policy, now: now).written == 1)
+        #expect(try store.scan(limit: 10, wakes: 10, try database.round(now), now: now).parked == 1)
+        #expect(try database.schedule(0).dueAt == WakeSchedule.never)
+
+        let later = database.at(hours: 500)
+        let registration = DeviceRegistration(token: "fresh", platform: .ios, appID: "com.example")
+        let record = DecodedDevice(
+            hash: DeviceTokenHash(InlineArray(repeating: 9)),
+            record: DeviceRecord(user: WakesUnderTest.user(0), registration: registration),
+            envelope: Envelope(event: EventID(high: 0, low: 0), receivedAt: later)
+        )
+        _ = try database.runner.run([record], fence: nil)
+        try database.setApplied(later)
+        let again = try store.scan(limit: 10, wakes: 10, try database.round(later), now: later)
+        #expect(again.claims.map(\.user) == [WakesUnderTest.user(0)])
+        #expect(again.claims.first?.tokens.map(\.registration.token) == ["fresh"])
+    }
+
     @Test func `a deletion takes the records of wakes with it`() throws {
         let database = try WakesUnderTest()
         try database.add(0..<1, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
