@@ -1,8 +1,10 @@
 import DevelopmentStack
+import Dispatch
 import Domain
 import Foundation
 import Postgres
 import Storage
+import Synchronization
 import TestSupport
 import WakeRules
 
@@ -49,7 +51,7 @@ final class WakeScanBenchmark {
         var best: [Int: Sample] = [:]
         for size in sizes {
             let started = Date()
-            try grow(from: users, to: size, setup, now)
+            try grow(from: users, to: size, url, now)
             users = size
             let loading = Date().timeIntervalSince(started)
             var samples: [Sample] = []
@@ -115,12 +117,12 @@ final class WakeScanBenchmark {
         return Sample(milliseconds: Double(seconds) * 1000 + Double(attoseconds) / 1e15, pages: pages)
     }
 
-    /// More users; keys are taken away for the while, so that it takes minutes and not hours.
-    private func grow(from first: Int, to count: Int, _ setup: PostgresConnection, _ now: Instant) throws {
+    /// More users, by two connections; keys are taken away for the while, so that it takes minutes and not hours.
+    private func grow(from first: Int, to count: Int, _ url: String, _ now: Instant) throws {
         guard count > first else { return }
         let later = now.advanced(bySeconds: 3 * 3600).microseconds
         let lately = now.advanced(bySeconds: -3600).microseconds
-        let version = Version(
+        let registered = Version(
             observedAt: nil,
             receivedAt: now.advanced(bySeconds: -86_400),
             event: EventID(high: 0, low: 0)
@@ -130,32 +132,47 @@ final class WakeScanBenchmark {
                 || '-4000-8000-000000000000')::uuid
             """
         let series = "FROM generate_series(\(first)::bigint, \(count - 1)::bigint) AS number"
-        try setup.simpleQuery(
+        let halves = [
             """
-            SET maintenance_work_mem = '512MB';
             ALTER TABLE accounts DROP CONSTRAINT accounts_pkey;
             ALTER TABLE connections DROP CONSTRAINT connections_pkey;
+            INSERT INTO accounts (user_id, bucket) SELECT \(user), number % 4096 \(series);
+            INSERT INTO connections (user_id, source, origin, last_push_at) SELECT \(user), 1, '', \(lately) \(series);
+            ALTER TABLE accounts ADD CONSTRAINT accounts_pkey PRIMARY KEY (user_id);
+            ALTER TABLE connections ADD CONSTRAINT connections_pkey PRIMARY KEY (user_id, source, origin);
+            """,
+            """
             ALTER TABLE wake_schedule DROP CONSTRAINT wake_schedule_pkey;
             DROP INDEX wake_schedule_due;
             ALTER TABLE device_tokens DROP CONSTRAINT device_tokens_pkey;
             DROP INDEX device_tokens_of_user;
-            INSERT INTO accounts (user_id, bucket) SELECT \(user), number % 4096 \(series);
-            INSERT INTO connections (user_id, source, origin, last_push_at) SELECT \(user), 1, '', \(lately) \(series);
             INSERT INTO wake_schedule (user_id, due_at)
             SELECT \(user), \(later) + (hashint8(number)::bigint + 2147483648) * 3 \(series);
-            INSERT INTO device_tokens (token_hash, user_id, bucket, registered_version, token, platform, environment, app_id)
-            SELECT decode(md5(number::text) || md5('b' || number::text), 'hex'), \(user), 0, \(version.rawValue),
+            INSERT INTO device_tokens
+                (token_hash, user_id, bucket, registered_version, token, platform, environment, app_id)
+            SELECT decode(md5(number::text) || md5('b' || number::text), 'hex'), \(user), 0, \(registered.rawValue),
                 md5(number::text) || md5('b' || number::text), 'ios', 'production', 'com.example' \(series);
-            ALTER TABLE accounts ADD CONSTRAINT accounts_pkey PRIMARY KEY (user_id);
-            ALTER TABLE connections ADD CONSTRAINT connections_pkey PRIMARY KEY (user_id, source, origin);
             ALTER TABLE wake_schedule ADD CONSTRAINT wake_schedule_pkey PRIMARY KEY (user_id);
             CREATE INDEX wake_schedule_due ON wake_schedule (due_at);
             ALTER TABLE device_tokens ADD CONSTRAINT device_tokens_pkey PRIMARY KEY (token_hash, user_id);
             CREATE INDEX device_tokens_of_user ON device_tokens (user_id);
-            """
-        )
-        for table in ["accounts", "connections", "wake_schedule", "device_tokens"] {
-            try setup.simpleQuery("VACUUM ANALYZE \(table)")
+            """,
+        ]
+        let failures = Mutex<[String]>([])
+        DispatchQueue.concurrentPerform(iterations: halves.count) { half in
+            do {
+                let connection = try PostgresConnection(url: url, applicationName: "load", settings: [])
+                try connection.simpleQuery("SET maintenance_work_mem = '512MB'")
+                try connection.simpleQuery(halves[half])
+                for table in [["accounts", "connections"], ["wake_schedule", "device_tokens"]][half] {
+                    try connection.simpleQuery("VACUUM ANALYZE \(table)")
+                }
+            } catch {
+                failures.withLock { $0.append("\(error)") }
+            }
+        }
+        if let failure = failures.withLock(\.first) {
+            throw BenchmarkFailure("the users could not be made: \(failure)")
         }
     }
 
