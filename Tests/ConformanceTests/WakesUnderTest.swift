@@ -21,7 +21,7 @@ struct WakesUnderTest {
         url = try PrivatePostgres.freshDatabase()
         connection = try PostgresConnection(url: url, applicationName: "test setup")
         try Migrator(connection).migrate(today: Self.today)
-        try WakeMonths(connection).ensureAhead(of: Self.today)
+        try WakeMonths(connection).ensureAhead(of: Self.start.day(secondsFromUTC: 0))
         let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
         runner = BatchRunner(
             store: BatchStore(try PostgresConnection(url: url, applicationName: "batch", settings: settings))

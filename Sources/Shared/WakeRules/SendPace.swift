@@ -27,14 +27,19 @@ public struct SendPace: Hashable, Sendable {
         let room = now.microseconds.advancedSaturating(by: Self.burst) - spent
         let allowed = room <= 0 ? 0 : Int(min(Int64(clamping: wanted), room * Int64(perSecond) / 1_000_000))
         let given = max(0, allowed)
-        spentThrough = Instant(microseconds: spent + Int64(given) * 1_000_000 / Int64(perSecond))
+        spentThrough = Instant(microseconds: spent.advancedSaturating(by: time(of: given)))
         return given
     }
 
     /// Takes back sends that were not used.
     public mutating func giveBack(_ count: Int) {
         guard perSecond > 0, count > 0 else { return }
-        let time = Int64(clamping: count) * 1_000_000 / Int64(perSecond)
-        spentThrough = Instant(microseconds: spentThrough.microseconds.advancedSaturating(by: -time))
+        spentThrough = Instant(microseconds: spentThrough.microseconds.advancedSaturating(by: -time(of: count)))
+    }
+
+    /// What so many sends take, in microseconds.
+    private func time(of count: Int) -> Int64 {
+        let (time, overflow) = Int64(clamping: count).multipliedReportingOverflow(by: 1_000_000)
+        return (overflow ? .max : time) / Int64(perSecond)
     }
 }

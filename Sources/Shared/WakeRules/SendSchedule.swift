@@ -35,7 +35,8 @@ public struct SendSchedule: Hashable, Sendable {
         var lead: Int64 = 0
         if case .hourly(let minute) = kind { lead = Int64(minute) * 60_000_000 }
         let hours = instant.microseconds.advancedSaturating(by: -lead).flooredDivision(by: Self.hour).quotient
-        return Instant(microseconds: hours * Self.hour + lead)
+        let (start, overflow) = hours.multipliedReportingOverflow(by: Self.hour)
+        return overflow ? instant : Instant(microseconds: start.advancedSaturating(by: lead))
     }
 
     /// Microseconds into the hour; the same every hour, and evenly spread over users.
