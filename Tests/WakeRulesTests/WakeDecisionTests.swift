@@ -112,7 +112,8 @@ import WakeRules
 
     @Test func `W10: while the workers lag nobody is woken, and nothing is counted`() {
         for lag in [299, 300] { #expect(decide(facts(), 30, pipeline(30, lag: lag)).heldBack == nil) }
-        let held = decide(facts(schedule: WakeSchedule(dueAt: 0, unanswered: 1)), 30, pipeline(30, lag: 301))
+        let woken = WakeSchedule(dueAt: 0, lastWakeAt: at(hours: 20).microseconds, unanswered: 1)
+        let held = decide(facts(schedule: woken), 30, pipeline(30, lag: 301))
         #expect(held.heldBack == .applied && held.schedule.unanswered == 1)
         guard case .wait(let until) = held.action else {
             Issue.record("\(held.action)")

@@ -97,9 +97,9 @@ public struct WakeDecision: Hashable, Sendable {
         }
         let due = max(pushDue, wakeDue, tokenSince)
         let turn = policy.turn(notBefore: due, now: now, facts)
-        checks.time(.schedule, from: turn.sendAt, .turn(turn.sendAt, policy.schedule))
         let quiet = WakeFigures.quiet(policy.quietHours, minutesFromUTC: facts.secondsFromUTC / 60)
         checks.time(.quietHours, from: turn.quietUntil ?? now, quiet)
+        checks.time(.schedule, from: turn.sendAt, .turn(turn.sendAt, policy.schedule))
         let sendable = checks.ours(facts, pipeline, policy)
         conditions = checks.all
 
