@@ -142,7 +142,7 @@ struct WakeDemonstration {
             return [line]
         }
         let headers = object["headers"] as? [String: String] ?? [:]
-        let path = (object["path"] as? String ?? "").prefix(22)
+        let path = (headers[":path"] ?? "").prefix(22)
         let pairs = headers.filter { $0.key.hasPrefix("apns-") }.sorted { $0.key < $1.key }
         return [
             "POST \(path)…  " + pairs.map { "\($0.key): \($0.value)" }.joined(separator: ", "),
