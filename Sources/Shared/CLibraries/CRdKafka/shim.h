@@ -37,3 +37,10 @@ static inline int daybook_kafka_event_descriptor(void)
 {
     return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 }
+
+// See KafkaMemory.
+static inline void daybook_keep_freed_pages(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
+}

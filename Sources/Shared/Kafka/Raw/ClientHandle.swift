@@ -1,5 +1,6 @@
 import CRdKafka
 import Glibc
+import Synchronization
 
 /// Owns one `rd_kafka_t`. Whatever must be freed before it (records, queues, topic handles) keeps it alive.
 ///
@@ -7,6 +8,8 @@ import Glibc
 final class ClientHandle: @unchecked Sendable {
     let pointer: OpaquePointer
     let sink: LogSink
+    /// Whoever lets go of the client last does not wait for its end.
+    let endsUnawaited = Atomic<Bool>(false)
 
     init(
         _ kind: rd_kafka_type_t,
@@ -33,7 +36,8 @@ final class ClientHandle: @unchecked Sendable {
 
     deinit {
         let ending = EndingClient(pointer: pointer, sink: sink)
-        if !ending.finish(withinSeconds: 15) {
+        let seconds = endsUnawaited.load(ordering: .acquiring) ? 0 : 15
+        if !ending.finish(withinSeconds: seconds), seconds > 0 {
             sink.line(severity: 3, facility: "CLOSE", text: "the client did not end within 15 s; its threads are left")
         }
     }
@@ -133,6 +137,8 @@ private final class EndingClient: @unchecked Sendable {
         done.deallocate()
     }
 
+    /// With 0 seconds it does not wait at all.
+    ///
     /// - Returns: whether the library ended in time; else its thread goes on and frees everything when it can.
     func finish(withinSeconds seconds: Int) -> Bool {
         var thread = pthread_t()
@@ -143,6 +149,7 @@ private final class EndingClient: @unchecked Sendable {
             return true
         }
         pthread_detach(thread)
+        guard seconds > 0 else { return false }
         var limit = timespec()
         clock_gettime(CLOCK_REALTIME, &limit)
         limit.tv_sec += seconds
