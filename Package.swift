@@ -165,7 +165,8 @@ let serverTests: [Target] = [
     tests(
         "Conformance",
         [
-            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Observability", "Postgres", "Push",
+            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Observability", "Postgres",
+            "Push",
             "ServiceRuntime", "Storage", "TestSupport", "WakeRules", "WakeWorker",
         ]
     ),
@@ -231,7 +232,8 @@ let package = Package(
         .executable(name: "aggregator-worker", targets: ["aggregator-worker"]),
         .executable(name: "wake-worker", targets: ["wake-worker"]),
     ],
-    targets: foundations + ingest + aggregator + wake + operatorTool + unitTests + serverTests + benchmarks + torture + simulation,
+    targets: foundations + ingest + aggregator + wake + operatorTool + unitTests + serverTests + benchmarks + torture
+        + simulation,
     cxxLanguageStandard: .cxx17
 )
 
