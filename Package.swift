@@ -34,6 +34,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 let foundations: [Target] = [
     cLibrary("CCurl", pkgConfig: "libcurl", package: "libcurl4-openssl-dev"),
     cLibrary("CLibPQ", pkgConfig: "libpq", package: "libpq-dev"),
+    cLibrary("CNGHTTP2", pkgConfig: "libnghttp2", package: "libnghttp2-dev"),
     cLibrary("COpenSSL", pkgConfig: "openssl", package: "libssl-dev"),
     cLibrary("CRdKafka", pkgConfig: "rdkafka", package: "librdkafka-dev"),
     cLibrary("CZlib", pkgConfig: "zlib", package: "zlib1g-dev"),
@@ -53,6 +54,7 @@ let foundations: [Target] = [
     .target(name: "CMockListener", path: "Sources/Shared/CLibraries/CMockListener"),
 
     shared("Domain"),
+    shared("WakeRules", ["Domain"]),
     shared("JSON", ["CSimdJSON"]),
     shared("MessageContract", ["Domain", "JSON"]),
     shared("Configuration"),
@@ -64,9 +66,12 @@ let foundations: [Target] = [
     shared("Kafka", ["CMockListener", "CRdKafka", "Observability"]),
     shared("Postgres", ["CLibPQ"]),
     shared("HTTPServer", ["CLLHTTP", "CZlib"]),
+    shared("HTTP2", ["CNGHTTP2", "COpenSSL"]),
+    shared("Push", ["Authentication", "Domain", "HTTP2", "HTTPClient", "JSON", "ServiceRuntime"]),
+    shared("PushStandIn", ["COpenSSL", "HTTP2", "JSON", "ServiceRuntime"]),
     .target(
         name: "Storage",
-        dependencies: ["Domain", "Postgres"],
+        dependencies: ["Domain", "Postgres", "WakeRules"],
         path: "Sources/Shared/Storage",
         resources: [.embedInCode("Migrations")]
     ),
@@ -94,13 +99,22 @@ let aggregator = service(
     ]
 )
 
+let wake = service(
+    "WakeWorker",
+    executable: "wake-worker",
+    [
+        "AdminServer", "Configuration", "Domain", "MessageContract", "Observability", "Postgres", "Push",
+        "ServiceRuntime", "Storage", "TimeZones", "WakeRules",
+    ]
+)
+
 let operatorTool: [Target] = [
     .target(
         name: "Daybook",
         dependencies: [
             "Aggregation", "AggregatorWorker", "Authentication", "Configuration", "DevelopmentStack", "Domain",
-            "IngestService", "Kafka", "MessageContract", "Observability", "Postgres", "ServiceRuntime", "Storage",
-            "TimeZones",
+            "IngestService", "Kafka", "MessageContract", "Observability", "Postgres", "PushStandIn", "ServiceRuntime",
+            "Storage", "TimeZones", "WakeRules", "WakeWorker",
         ],
         path: "Sources/Daybook",
         exclude: ["Main"]
@@ -110,6 +124,7 @@ let operatorTool: [Target] = [
 
 let unitTests: [Target] = [
     tests("Domain", ["Domain"]),
+    tests("WakeRules", ["Domain", "ServiceRuntime", "WakeRules"]),
     tests("JSON", ["JSON"]),
     tests("MessageContract", ["Domain", "JSON", "MessageContract"]),
     tests("Configuration", ["Configuration"]),
@@ -125,6 +140,7 @@ let unitTests: [Target] = [
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "Storage"]),
     tests("AdminServer", ["AdminServer", "Observability", "ServiceRuntime"]),
+    tests("Push", ["Authentication", "Domain", "HTTP2", "JSON", "Push", "PushStandIn", "ServiceRuntime"]),
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",
@@ -134,6 +150,10 @@ let unitTests: [Target] = [
         ]
     ),
     tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
+    tests(
+        "WakeWorker",
+        ["Domain", "Observability", "Push", "ServiceRuntime", "Storage", "WakeRules", "WakeSimulation", "WakeWorker"]
+    ),
     tests(
         "Daybook",
         ["Configuration", "Daybook", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Storage"]
@@ -145,15 +165,16 @@ let serverTests: [Target] = [
     tests(
         "Conformance",
         [
-            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
-            "TestSupport",
+            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Observability", "Postgres",
+            "Push",
+            "ServiceRuntime", "Storage", "TestSupport", "WakeRules", "WakeWorker",
         ]
     ),
     tests(
         "System",
         [
-            "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
-            "TestSupport",
+            "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "PushStandIn",
+            "Storage", "TestSupport", "WakeRules",
         ]
     ),
 ]
@@ -172,7 +193,7 @@ let benchmarks: [Target] = [
         name: "benchmarks",
         dependencies: [
             "Authentication", "CBareWalk", "CLoad", "DevelopmentStack", "Domain", "IngestService", "JSON", "Kafka",
-            "MessageContract", "Postgres", "Storage", "TestSupport", "TimeZones",
+            "MessageContract", "Postgres", "Storage", "TestSupport", "TimeZones", "WakeRules",
         ],
         path: "Benchmarks/Runner"
     ),
@@ -192,19 +213,32 @@ let torture: [Target] = [
     .executableTarget(name: "torture", dependencies: ["Torture"], path: "Tests/Torture/Main"),
 ]
 
+/// Weeks of phones and wake workers in virtual time, checked against a second model.
+let simulation: [Target] = [
+    .target(
+        name: "WakeSimulation",
+        dependencies: ["Domain", "ServiceRuntime", "WakeRules"],
+        path: "Tests/WakeSimulation",
+        exclude: ["Main"]
+    ),
+    .executableTarget(name: "wake-simulation", dependencies: ["WakeSimulation"], path: "Tests/WakeSimulation/Main"),
+]
+
 let package = Package(
     name: "daybook",
     products: [
         .executable(name: "daybook", targets: ["daybook-tool"]),
         .executable(name: "ingest-service", targets: ["ingest-service"]),
         .executable(name: "aggregator-worker", targets: ["aggregator-worker"]),
+        .executable(name: "wake-worker", targets: ["wake-worker"]),
     ],
-    targets: foundations + ingest + aggregator + operatorTool + unitTests + serverTests + benchmarks + torture,
+    targets: foundations + ingest + aggregator + wake + operatorTool + unitTests + serverTests + benchmarks + torture
+        + simulation,
     cxxLanguageStandard: .cxx17
 )
 
 /// Modules that never touch a pointer, checked by the compiler.
-let memorySafeModules: Set = ["Configuration", "Domain"]
+let memorySafeModules: Set = ["Configuration", "Domain", "WakeRules"]
 let cTargets: Set = ["CBareWalk", "CLLHTTP", "CLoad", "CMockListener", "CSimdJSON", "ingest-floor"]
 
 /// Modules that every request goes through. In release builds the runtime does not look there whether two accesses to

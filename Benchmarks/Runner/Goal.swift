@@ -35,6 +35,11 @@ struct Goal {
         what: "decode of a 15-day body / bare simdjson walk",
         limit: 1.6
     )
+    static let scan = Goal(
+        name: "wake.scan_10m_over_100k",
+        what: "a scan of 1,000 candidates, the most users / 100,000 users",
+        limit: 1.5
+    )
     static let memory = Goal(name: "memory_mib_1000", what: "peak memory at 1,000 connections, MiB", limit: 64)
 
     func line(_ value: Double) -> String {

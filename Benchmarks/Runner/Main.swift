@@ -1,7 +1,7 @@
 import Glibc
 
-/// `benchmarks ingest [--quick]`, `benchmarks aggregator [--quick]`, `benchmarks decode` and `benchmarks load` (one
-/// service under load, for a profiler) print figures; they exit with 0 whether goals are reached or not. `benchmarks
+/// `benchmarks ingest [--quick]`, `benchmarks aggregator [--quick]`, `benchmarks wake-scan [--quick]`,
+/// `benchmarks decode` and `benchmarks load` (one service under load, for a profiler) print figures; they exit with 0 whether goals are reached or not. `benchmarks
 /// soak` exits with 1 if memory grew or a request stalled.
 @main
 struct Main {
@@ -19,6 +19,7 @@ struct Main {
             switch (arguments, numbers.count) {
             case (["ingest"], 0): try IngestBenchmark(isQuick: isQuick).run()
             case (["aggregator"], 0): try AggregatorBenchmark(isQuick: isQuick).run()
+            case (["wake-scan"], 0): try WakeScanBenchmark(isQuick: isQuick).run()
             case (["decode"], 0): say(try DecodeBenchmark(days: 15).summary)
             case (["soak"], 1): if try !Soak(seconds: max(6, numbers[0])).run() { exit(1) }
             case (["load", "ours"], 3), (["load", "floor"], 3), (["load", "rust"], 3), (["load", "go"], 3):
@@ -27,7 +28,7 @@ struct Main {
                 try IngestBenchmark.load(kind, shape, seconds: numbers[2])
             default:
                 say(
-                    "usage: benchmarks ingest [--quick] | aggregator [--quick] | decode | soak SECONDS"
+                    "usage: benchmarks ingest [--quick] | aggregator [--quick] | wake-scan [--quick] | decode | soak SECONDS"
                         + " | load ours|floor|rust|go CONNECTIONS DAYS SECONDS"
                         + " | compare [PROGRAM][,NAME=VALUE]…|floor|rust|go …",
                     to: STDERR_FILENO

@@ -89,6 +89,7 @@ final class BatchProcessor {
     private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
         var records = TopicRecords()
         var poison: [DeadLetterWriter.Letter] = []
+        var door = DoorTally()
         var appliedThrough: Int64 = 0
         for pending in batch {
             appliedThrough = max(appliedThrough, pending.content.receivedAt)
@@ -96,7 +97,7 @@ final class BatchProcessor {
             case .days(let days): records.days.append(days)
             case .account(let change): records.accounts.append(change)
             case .device(let device): records.devices.append(device)
-            case .heartbeat: break
+            case .heartbeat(let heartbeat): door.count(heartbeat)
             case .poison(let reason): poison.append(.init(record: pending.record, reason: reason.code))
             }
         }
@@ -112,7 +113,8 @@ final class BatchProcessor {
             lastRecord: digest,
             appliedThrough: appliedThrough,
             brake: cut.brake.encoded,
-            brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil
+            brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil,
+            door: door.minutes(now: time.wallMicroseconds())
         )
         if let outcome = prepareMonths(of: records.days) { return outcome }
         let started = time.monotonicNanoseconds()

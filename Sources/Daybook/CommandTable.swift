@@ -5,7 +5,9 @@ enum CommandTable {
         SendCommand.self, DayShowCommand.self, TokenCommand.self,
         UserDeleteCommand.self, UserDisconnectCommand.self, UserPinCommand.self,
         UserDevicesCommand.self,
+        WakeDueCommand.self, WakeExplainCommand.self, WakeRunCommand.self, WakeCampaignsCommand.self,
+        WakePauseCommand.self, WakeResumeCommand.self,
         OffsetsCommand.self, RewindCommand.self, DeadLettersReleaseCommand.self, HashCommand.self,
-        MigrateCommand.self, ConfigCommand.self, PlanCommand.self, BrokerCommand.self,
+        MigrateCommand.self, ConfigCommand.self, PlanCommand.self, BrokerCommand.self, PushStandInCommand.self,
     ]
 }

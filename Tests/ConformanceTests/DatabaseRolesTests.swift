@@ -172,16 +172,22 @@ import Testing
         var warnings: [String] = []
         owner.noticeHandler = { if $0.severity == "WARNING" { warnings.append($0.message) } }
         try Migrator(owner).migrate(today: today)
-        #expect(warnings.count == 2)
+        #expect(warnings.count == 3)
         #expect(warnings.first?.contains("CREATE ROLE daybook_reader NOLOGIN") == true, "\(warnings)")
         // The owner goes on without them.
         _ = try BatchRunner(store: BatchStore(owner)).run([record(alice, today, 10_000)], fence: nil)
-        try admin.simpleQuery("CREATE ROLE daybook_reader NOLOGIN; CREATE ROLE daybook_worker NOLOGIN")
+        for role in ["daybook_reader", "daybook_worker", "daybook_wake"] {
+            try admin.simpleQuery("CREATE ROLE \(role) NOLOGIN")
+        }
         try owner.simpleQuery("SELECT grant_daybook_roles(); SELECT grant_daybook_roles()")
         #expect(try count(try worker(url), "source_days") == 1)
         let reader = try PostgresConnection(url: url, applicationName: "reader")
         try reader.simpleQuery("SET ROLE daybook_reader")
         #expect(try count(reader, "source_days") == 0)
+        let wake = try PostgresConnection(url: url, applicationName: "wake")
+        try wake.simpleQuery("SET ROLE daybook_wake")
+        #expect(try count(wake, "wake_schedule") == 1)
+        expectDenied(wake, "SELECT count(*) FROM source_days")
     }
 
     @Test func `positions move together or not at all, and forward only if told to`() throws {

@@ -9,7 +9,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(3))) struct `The local stack` {
     private let today = PipelineUnderTest.today
     private let user = UserID(high: 0x57ac_0000_4000, low: 0x8000_0000_0000_0001)
-    private let parts = ["postgres", "broker", "aggregator-1", "ingest"]
+    private let parts = ["postgres", "push-stand-in", "broker", "aggregator-1", "wake", "ingest"]
 
     @Test func `the demonstration ends with 0 and shows the canonical days as a table`() throws {
         let stack = try StackUnderTest()
@@ -18,7 +18,8 @@ import Testing
         let output = process.output
         for words in [
             "up", "postgres", "broker", "aggregator-1", "aggregator-2", "ingest", "127.0.0.1:\(stack.port)",
-            "The canonical days in PostgreSQL", "are what they had to be", "nothing runs any more",
+            "The canonical days in PostgreSQL", "are what they had to be", "what reached the stand-in for APNs",
+            "with new data: steps 5,210 → 8,034", "nothing runs any more",
         ] { #expect(output.contains(words), "\(words) is missing in:\n\(output)") }
         #expect(!output.contains("WRONG"))
         let row = output.split(separator: "\n").first {
@@ -47,7 +48,7 @@ import Testing
         // On a busy machine `/readyz` may answer a moment too late.
         try stack.waitUntilFine()
         let status = try stack.json("status")
-        #expect(status["ok"] as? Bool == true && (status["parts"] as? [Any])?.count == 4)
+        #expect(status["ok"] as? Bool == true && (status["parts"] as? [Any])?.count == parts.count)
         #expect((status["database"] as? [String: Any])?["reachable"] as? Bool == true)
         let environment = try stack.json("env")
         #expect(environment["DAYBOOK_URL"] as? String == "http://127.0.0.1:\(stack.port)")

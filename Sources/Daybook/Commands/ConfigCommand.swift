@@ -46,6 +46,7 @@ enum ConfigCommand: Command {
         switch program {
         case .ingest: _ = try IngestConfiguration.read(environment: environment)
         case .aggregator: _ = try AggregatorConfiguration.read(environment: environment)
+        case .wake: _ = try WakeConfiguration.read(environment: environment)
         case .tool: _ = try ToolConfiguration.read(environment: environment)
         }
     }

@@ -12,11 +12,13 @@ enum UpCommand: Command {
         path: ["up"],
         summary: "runs everything on this machine and shows it working",
         description: [
-            "Starts the development broker, a private PostgreSQL, the aggregator workers and the ingest service, makes "
-                + "tables and topics, and says of each part where it listens and how long it took. Then it posts a "
+            "Starts the development broker, a private PostgreSQL, a stand-in for Apple's push servers, the aggregator "
+                + "workers, the wake worker and the ingest service, makes tables and topics, and says of each part where "
+                + "it listens and how long it took. Then it posts a "
                 + "demonstration through the public HTTP interface (two phones that disagree, a zero, a re-send, an older "
                 + "reading that arrives late, a bad item), shows the canonical days that came of it with the winning "
-                + "source of each value, and checks every figure.",
+                + "source of each value, and checks every figure. Last it makes a user stale, and shows the wake that reaches "
+                + "the stand-in and what the phone's answer changed.",
             "It stays until Ctrl-C (or SIGTERM, or `daybook down`), which drains the workers and stops everything in "
                 + "reverse order; a second Ctrl-C does not wait. A part that crashes is started again after a growing "
                 + "pause, and that is said. Killed with -9 it takes its parts with it.",
@@ -156,10 +158,37 @@ enum UpCommand: Command {
                     pause: pause
                 ).run(Demonstration(now: .now))
             }
+            isRight =
+                try withoutActuallyEscaping(pause) { pause in
+                    try wakeDemonstration(stack, access, connection, context, configuration, pause).run(now: .now)
+                } && isRight
         }
         if arguments.has("exit-after-demo") { return isRight ? .success : .failure }
         Self.invite(stack.record, token: token, context)
         while true { try pause() }
+    }
+
+    private static func wakeDemonstration(
+        _ stack: LocalStack,
+        _ access: StackAccess,
+        _ connection: PostgresConnection,
+        _ context: CommandContext,
+        _ configuration: ToolConfiguration,
+        _ pause: @escaping () throws -> Void
+    ) throws -> WakeDemonstration {
+        let user = newUser()
+        return WakeDemonstration(
+            url: stack.record.url ?? "",
+            token: try access.tokenMinter().mint(subject: user.description, now: .now, validFor: 86_400),
+            user: user,
+            brokers: stack.record.kafkaBrokers ?? "",
+            configuration: configuration,
+            standInRecord: stack.standInRecord,
+            console: context.console,
+            reads: DayReads(connection),
+            reports: WakeReports(connection),
+            pause: pause
+        )
     }
 
     private static func invite(_ record: StackRecord, token: String, _ context: CommandContext) {
@@ -184,6 +213,7 @@ enum UpCommand: Command {
         let name = context.programName
         console.print("  \(name) day show                  whose value won, and why")
         console.print("  \(name) send --generate 365       a year of somebody, through the same door")
+        console.print("  \(name) wake explain              why somebody is woken, or not")
         console.print("  \(name) status                    parts, lag, database")
         console.print()
         console.print("Logs are in \(context.stateFolder.logsPath). Ctrl-C stops everything; the data stays.")

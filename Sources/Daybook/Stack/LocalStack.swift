@@ -56,6 +56,7 @@ final class LocalStack {
         try folder.write(record)
         let cluster = try cluster()
         var servers: [any StackPart] = [PostgresPart(cluster: cluster, stage: Stage.servers, limit: 55)]
+        servers.append(try standIn())
         if record.brokerIsOurs { servers.append(try broker()) }
         try supervisor.start(servers, pause: pause)
 
@@ -66,7 +67,7 @@ final class LocalStack {
         try migrate()
 
         let door = try ingest()
-        let workers = try (1...options.workers).map(worker)
+        let workers = try (1...options.workers).map(worker) + [try wakeWorker()]
         // Different stages only for the order of stopping: nothing keeps them from starting together.
         try supervisor.start(workers + [door], pause: pause)
         record.url = door.address.map { "http://\($0)" }
@@ -161,6 +162,57 @@ final class LocalStack {
                 [],
                 ["DAYBOOK_DATABASE_URL": record.databaseURL ?? "", "DAYBOOK_ADMIN_ADDRESS": "127.0.0.1:\(admin)"]
             ),
+            readiness: .admin
+        )
+    }
+
+    /// Our own server in Apple's place, so that the real client has somebody to talk to.
+    private func standIn() throws -> ChildPart {
+        let port = try freePort(from: 8443, "the stand-in for Apple's push servers")
+        try? FileManager.default.createDirectory(atPath: standInFolder, withIntermediateDirectories: true)
+        try? FileManager.default.removeItem(atPath: standInRecord)
+        let file = standInFolder + "/address"
+        standInAddress = "localhost:\(port)"
+        return ChildPart(
+            name: Self.standInName,
+            stage: Stage.servers,
+            address: "127.0.0.1:\(port)",
+            launch: launch(
+                Self.standInName,
+                program: context.executable,
+                [
+                    "push-stand-in", "--port", String(port), "--folder", standInFolder, "--record", standInRecord,
+                    "--address-file", file,
+                ],
+                [:]
+            ),
+            readiness: .file(file)
+        )
+    }
+
+    static let standInName = "push-stand-in"
+    private var standInFolder: String { folder.path + "/" + Self.standInName }
+    private var standInAddress = ""
+    /// A line of JSON for each push that reached the stand-in.
+    var standInRecord: String { standInFolder + "/received.jsonl" }
+
+    private func wakeWorker() throws -> ChildPart {
+        let admin = try freePort(from: 8087, "the wake worker's admin address", besides: adminPorts)
+        adminPorts.append(admin)
+        var settings = [
+            "DAYBOOK_DATABASE_URL": record.databaseURL ?? "", "DAYBOOK_ADMIN_ADDRESS": "127.0.0.1:\(admin)",
+            "DAYBOOK_APNS_KEY_FILE": standInFolder + "/apns-key.p8", "DAYBOOK_APNS_KEY_ID": "STANDINKEY",
+            "DAYBOOK_APNS_TEAM_ID": "STANDINTEA", "DAYBOOK_APNS_TOPIC": "com.example.daybook",
+            "DAYBOOK_APNS_HOST": standInAddress, "DAYBOOK_APNS_SANDBOX_HOST": standInAddress,
+            "DAYBOOK_PUSH_CA_FILE": standInFolder + "/stand-in-authority.pem",
+        ]
+        // Nobody wants to wait for minute 20.
+        if !configuration.wakeScheduleIsGiven { settings["DAYBOOK_WAKE_SCHEDULE"] = "continuous" }
+        return ChildPart(
+            name: "wake",
+            stage: Stage.workers,
+            adminAddress: "127.0.0.1:\(admin)",
+            launch: launch("wake", program: sibling("wake-worker"), [], settings),
             readiness: .admin
         )
     }

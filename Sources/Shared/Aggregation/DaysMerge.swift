@@ -28,6 +28,7 @@ public struct DaysMerge {
     /// What the second step has not come to yet; nil before it begins.
     private var runs: ArraySlice<Run>?
     private var origins: [UserSource: Int]?
+    private var answers: [UserID: WakeAnswer] = [:]
     private var counts = BatchCounts()
 
     /// Indexes of records whose connection would be one origin too many; with any, nothing may be written.
@@ -61,6 +62,7 @@ public struct DaysMerge {
         }
         counts.records += 1
         if moves { connections[place].notePush(record.receivedAt) }
+        if moves, !snapshot.openWakes.isEmpty { noteAnswer(record) }
         for number in record.readings.indices {
             let reading = record.readings[number]
             if reading.version < watermark {
@@ -73,6 +75,25 @@ public struct DaysMerge {
                 deferred.append(Deferred(record: index, reading: number, connection: place))
                 connections[place].noteDeferred(reading.day)
             }
+        }
+    }
+
+    /// A push of a phone answers the wakes before it; of a batch's pushes the first that does counts.
+    private mutating func noteAnswer(_ record: DecodedDays) {
+        guard record.source.kind == .onDevice, let openSince = snapshot.openWakes[record.user] else { return }
+        let pushedAt = record.receivedAt.microseconds
+        guard pushedAt > openSince, pushedAt < answers[record.user]?.pushedAt ?? .max else { return }
+        answers[record.user] =
+            WakeAnswer(user: record.user, pushedAt: pushedAt, openSince: openSince, broughtData: false)
+    }
+
+    private func finishedAnswers() -> [WakeAnswer] {
+        answers.values.sorted { $0.user < $1.user }.map { answer in
+            var answer = answer
+            answer.broughtData = connections.contains {
+                $0.key.user == answer.user && $0.key.provenance.source.kind == .onDevice && $0.broughtData
+            }
+            return answer
         }
     }
 
@@ -153,6 +174,7 @@ public struct DaysMerge {
         let last = rest()
         writes.connections = last.writes.connections
         writes.wakes = last.writes.wakes
+        writes.answers = last.writes.answers
         return (writes, last.counts)
     }
 
@@ -197,6 +219,7 @@ public struct DaysMerge {
             $0.key < $1.key
         }
         writes.wakes = wakes()
+        if !answers.isEmpty { writes.answers = finishedAnswers() }
         return (writes, counts)
     }
 

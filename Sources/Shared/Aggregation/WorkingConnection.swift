@@ -32,6 +32,8 @@ struct WorkingConnection {
     }
 
     var isStored: Bool { stored != nil }
+    /// A value has changed.
+    var broughtData: Bool { lastDataAt != stored?.lastDataAt ?? 0 }
 
     func isDeferred(_ day: CalendarDay) -> Bool {
         let place = place(of: day)

@@ -89,6 +89,14 @@ extension Format where Value == String {
         }
     }
 
+    /// One `host:port`; the host may be a name.
+    static let endpoint = Format(
+        type: "text",
+        rule: "host:port, as in api.push.apple.com:443",
+        range: "host:port",
+        placeholder: ""
+    ) { SocketAddress.split($0[...], portFrom: 1) != nil ? $0 : nil }
+
     /// `host:port`, separated by commas.
     static let brokers = Format(
         type: "list",

@@ -2,5 +2,6 @@
 public enum Program: String, CaseIterable, Sendable {
     case ingest = "ingest-service"
     case aggregator = "aggregator-worker"
+    case wake = "wake-worker"
     case tool = "daybook"
 }

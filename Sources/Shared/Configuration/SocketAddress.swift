@@ -21,6 +21,11 @@ public struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
         isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 
+    /// Takes a setting of the form `host:port` apart.
+    public static func endpoint(_ text: String) -> (host: String, port: UInt16)? {
+        split(text[...], portFrom: 1)
+    }
+
     /// Takes `host:port` or `[v6]:port` apart; the host is checked only for characters that no host has.
     static func split(_ text: Substring, portFrom lowest: UInt16) -> (host: String, port: UInt16)? {
         guard text.utf8.count <= 300, let colon = text.lastIndex(of: ":") else { return nil }

@@ -84,6 +84,11 @@ public struct BatchExchange {
         if !writes.removedWakes.isEmpty {
             store.arrays.load(removed: writes.removedWakes, into: &store.parameters)
             sendAny(statements.deleteWakes)
+            sendAny(statements.deletePushSends)
+        }
+        if !writes.answers.isEmpty {
+            WakeAnswerStatements.load(writes.answers, into: &store.parameters)
+            sendAny(statements.answerWakes)
         }
         // Behind the schedule, for whoever locks both.
         if !writes.devices.isEmpty {

@@ -24,7 +24,7 @@ enum BatchStatements {
 
     /// Returns columns of `accounts` itself only: anything joined would be as old as the statement.
     static let lockAccounts = """
-        SELECT user_id, deleted_version, preferences FROM accounts
+        SELECT user_id, deleted_version, preferences, open_wake_at FROM accounts
         WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id FOR NO KEY UPDATE
         """
 
@@ -168,6 +168,9 @@ enum BatchStatements {
 
     /// $1 users.
     static let deleteWakes = "DELETE FROM wake_schedule WHERE user_id = ANY ($1::uuid[])"
+
+    /// $1 users.
+    static let deletePushSends = "DELETE FROM push_sends WHERE user_id = ANY ($1::uuid[])"
 
     /// $1 users, $2 deletion watermarks, $3 preferences.
     static let updateAccounts = """

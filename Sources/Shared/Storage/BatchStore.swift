@@ -29,6 +29,7 @@ public final class BatchStore {
         let insertCanonicalDays, updateCanonicalDays, deleteCanonicalDays: PostgresPrepared
         let insertConnections, updateConnections, deleteConnections: PostgresPrepared
         let updateAccounts, upsertAccountSources, upsertWakes, deleteWakes: PostgresPrepared
+        let deletePushSends, answerWakes, countDoor: PostgresPrepared
         let readDevices, upsertDevices, clearOutdatedDevices, clearDeletedDevices: PostgresPrepared
 
         init(_ connection: PostgresConnection) throws(PostgresError) {
@@ -56,6 +57,9 @@ public final class BatchStore {
             )
             upsertWakes = try connection.prepare("upsert_wakes", BatchStatements.upsertWakes)
             deleteWakes = try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
+            deletePushSends = try connection.prepare("delete_push_sends", BatchStatements.deletePushSends)
+            answerWakes = try connection.prepare("answer_wakes", WakeAnswerStatements.answerWakes)
+            countDoor = try connection.prepare("count_door", WakeAnswerStatements.countDoor)
             readDevices = try connection.prepare("read_devices", BatchStatements.readDevices)
             upsertDevices = try connection.prepare("upsert_devices", BatchStatements.upsertDevices)
             clearOutdatedDevices = try connection.prepare(
@@ -130,6 +134,10 @@ public final class BatchStore {
             if let fence {
                 load(fence)
                 pipeline.execute(statements.fence, parameters)
+                if !fence.door.isEmpty {
+                    WakeAnswerStatements.load(fence.door, of: fence.name, into: &parameters)
+                    pipeline.execute(statements.countDoor, parameters)
+                }
             }
             if !users.isEmpty {
                 if createsAccounts {
@@ -154,7 +162,7 @@ public final class BatchStore {
         var isFenceHeld = true
         if fence != nil {
             isFenceHeld = results[next].affectedRows == 1
-            next += 1
+            next += fence?.door.isEmpty == false ? 2 : 1
         }
         if !users.isEmpty && createsAccounts {
             expectsNewUsers = results[next].affectedRows > 0
@@ -258,6 +266,8 @@ public final class BatchStore {
             }
             snapshot.accounts[UserID(high: user.high, low: user.low)] =
                 Account(deleted: Version(rawValue: try result.int8(row, 1)), preferences: preferences)
+            let openWake = try result.int8(row, 3)
+            if openWake != 0 { snapshot.openWakes[UserID(high: user.high, low: user.low)] = openWake }
         }
     }
 

@@ -13,6 +13,8 @@ public struct Fence: Hashable, Sendable {
     public let appliedThrough: Int64
     public let brake: [UInt8]?
     public let brakedAt: Int64?
+    /// What the batch's heartbeats tell of the door; empty for most batches.
+    public let door: [DoorMinute]
 
     public init(
         name: PartitionName,
@@ -23,8 +25,10 @@ public struct Fence: Hashable, Sendable {
         lastRecord: Int64?,
         appliedThrough: Int64,
         brake: [UInt8]?,
-        brakedAt: Int64?
+        brakedAt: Int64?,
+        door: [DoorMinute] = []
     ) {
+        self.door = door
         self.name = name
         self.owner = owner
         self.epoch = epoch
@@ -34,6 +38,20 @@ public struct Fence: Hashable, Sendable {
         self.appliedThrough = appliedThrough
         self.brake = brake
         self.brakedAt = brakedAt
+    }
+}
+
+/// The door's write requests of one minute, and how many of them it answered 2xx.
+public struct DoorMinute: Hashable, Sendable {
+    /// Minutes since 1970.
+    public let minute: Int64
+    public var requests: Int
+    public var answered: Int
+
+    public init(minute: Int64, requests: Int, answered: Int) {
+        self.minute = minute
+        self.requests = requests
+        self.answered = answered
     }
 }
 
@@ -166,6 +184,8 @@ public struct BatchSnapshot {
     public var accountSources: [UserSource: AccountSource] = [:]
     /// Every connection of the touched users.
     public var connections: [ConnectionKey: StoredConnection] = [:]
+    /// The oldest wake that no push has answered, in microseconds since 1970, of the users who have one: few.
+    public var openWakes: [UserID: Int64] = [:]
 
     public init(isFenceHeld: Bool, ruleVersion: Int32, windowFormat: Int16, retentionFloor: CalendarDay) {
         self.isFenceHeld = isFenceHeld
@@ -179,6 +199,23 @@ public struct BatchSnapshot {
         let account = accounts[user]?.deleted ?? Version(rawValue: 0)
         guard !accountSources.isEmpty else { return account }
         return max(account, accountSources[UserSource(user: user, source: source)]?.deleted ?? account)
+    }
+}
+
+/// The first push of a phone after a wake, in microseconds since 1970.
+public struct WakeAnswer: Hashable, Sendable {
+    public let user: UserID
+    public var pushedAt: Int64
+    /// The oldest wake that it may answer.
+    public let openSince: Int64
+    /// Whether the push, or one that was applied together with it, changed a value.
+    public var broughtData: Bool
+
+    public init(user: UserID, pushedAt: Int64, openSince: Int64, broughtData: Bool) {
+        self.user = user
+        self.pushedAt = pushedAt
+        self.openSince = openSince
+        self.broughtData = broughtData
     }
 }
 
@@ -251,6 +288,8 @@ public struct BatchWrites {
     public var connections: [ConnectionWrite] = []
     /// Connections that a deletion removed.
     public var removedConnections: [ConnectionKey] = []
+    /// Users who answered a wake.
+    public var answers: [WakeAnswer] = []
     /// When these users may be due for a wake at the earliest, in microseconds since 1970.
     public var wakes: [(user: UserID, dueAt: Int64)] = []
     /// Users who have no connection left.

@@ -31,14 +31,17 @@ public struct DeviceTokens {
         for user in users { array.append(uuidHigh: user.high, low: user.low) }
         var parameters = PostgresParameters()
         parameters.append(array)
-        let result = try connection.executeUnprepared(
-            """
-            SELECT token_hash, user_id, registered_version, 0::int8, 0::int8, \(DeviceRowReader.texts)
-            FROM live_device_tokens WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id, token_hash
-            """,
-            parameters
-        )
-        return try (0..<result.rowCount).compactMap { row in
+        return try Self.live(try connection.executeUnprepared(Self.liveStatement, parameters))
+    }
+
+    /// $1 users.
+    static let liveStatement = """
+        SELECT token_hash, user_id, registered_version, 0::int8, 0::int8, \(DeviceRowReader.texts)
+        FROM live_device_tokens WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id, token_hash
+        """
+
+    static func live(_ result: PostgresResult) throws -> [Live] {
+        try (0..<result.rowCount).compactMap { row in
             let entry = try DeviceRowReader.entry(result, row)
             guard let registration = entry.registration else { return nil }
             return Live(

@@ -89,3 +89,24 @@ static inline int daybook_pem_is_at_end(void) {
 
 // Frees what OpenSSL allocated; its own name for it is a macro.
 static inline void daybook_openssl_free(void *memory) { OPENSSL_free(memory); }
+
+// The options of TLS connections are macros around variadic-like controls.
+static inline int daybook_tls_at_least_1_2(SSL_CTX *context) {
+    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1;
+}
+
+// A write may take a part of what is offered, from an address of its own at each try.
+static inline void daybook_tls_partial_writes(SSL_CTX *context) {
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+}
+
+static inline int daybook_tls_name_server(SSL *connection, const char *name) {
+    return SSL_set_tlsext_host_name(connection, name) == 1;
+}
+
+// New keys: OpenSSL's names for it are macros around a variadic function.
+static inline EVP_PKEY *daybook_make_p256_key(void) { return EVP_EC_gen("P-256"); }
+static inline EVP_PKEY *daybook_make_rsa_key(void) { return EVP_RSA_gen(2048); }
+
+// Takes what was written to a memory BIO: its bytes stay the BIO's.
+static inline long daybook_bio_bytes(BIO *bio, char **start) { return BIO_get_mem_data(bio, start); }

@@ -21,6 +21,10 @@ public struct ToolConfiguration: Sendable {
     public let workers: Int
     public let ingestURL: String?
     public let token: Secret?
+    /// What a worker that has the same environment decides by.
+    public let wake: WakeRulesConfiguration
+    /// Whether `wake`'s schedule was set, or is the default.
+    public let wakeScheduleIsGiven: Bool
 
     public init(_ reader: inout ConfigurationReader) {
         logLevel = reader.read(Settings.Process.logLevel)
@@ -42,6 +46,8 @@ public struct ToolConfiguration: Sendable {
         workers = reader.read(Settings.Development.workers)
         ingestURL = reader.readOptional(Settings.Development.url)
         token = reader.readOptional(Settings.Development.token)
+        wake = WakeRulesConfiguration(&reader)
+        wakeScheduleIsGiven = reader.isGiven(Settings.Wake.schedule)
     }
 
     /// Reads all of it.

@@ -4,7 +4,7 @@ extension Settings {
             "DAYBOOK_KAFKA_BROKERS",
             .brokers,
             .required,
-            for: Program.allCases,
+            for: [.ingest, .aggregator, .tool],
             "The brokers to ask first."
         )
         public static let partitions = Setting(
@@ -32,14 +32,14 @@ extension Settings {
             "DAYBOOK_ALLOW_WEAK_TOPICS",
             .boolean,
             .defaults(to: "false"),
-            for: Program.allCases,
+            for: [.ingest, .aggregator, .tool],
             "Accept topics that could lose acknowledged records (one replica, unclean election). For development."
         )
         public static let developmentBroker = Setting(
             "DAYBOOK_DEVELOPMENT_BROKER",
             .boolean,
             .defaults(to: "false"),
-            for: Program.allCases,
+            for: [.ingest, .aggregator, .tool],
             "The broker is `daybook broker`, whose append times are made up: clocks are not compared with them."
         )
         public static let clockTolerance = Setting(

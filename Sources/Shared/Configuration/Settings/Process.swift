@@ -18,8 +18,10 @@ extension Settings {
         public static let adminAddress = Setting(
             "DAYBOOK_ADMIN_ADDRESS",
             .address,
-            .defaultsPerProgram([.ingest: "127.0.0.1:8081", .aggregator: "127.0.0.1:8082"]),
-            for: [.ingest, .aggregator],
+            .defaultsPerProgram([
+                .ingest: "127.0.0.1:8081", .aggregator: "127.0.0.1:8082", .wake: "127.0.0.1:8087",
+            ]),
+            for: [.ingest, .aggregator, .wake],
             "Where /livez, /readyz and /metrics are served; keep it off the public network."
         )
         public static let drainDelay = Setting(
@@ -34,7 +36,7 @@ extension Settings {
             "DAYBOOK_GRACE_PERIOD_MS",
             .integer(100...600_000, "ms"),
             .defaults(to: "15000"),
-            for: [.ingest, .aggregator],
+            for: [.ingest, .aggregator, .wake],
             "How long an orderly end may take before the process ends itself by force."
         )
 

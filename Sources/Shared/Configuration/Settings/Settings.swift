@@ -16,6 +16,8 @@ public enum Settings {
         Group(title: "Ingest", settings: Ingest.all),
         Group(title: "Tokens", settings: Tokens.all),
         Group(title: "Aggregator", settings: Aggregator.all),
+        Group(title: "Wakes", settings: Wake.all),
+        Group(title: "Push servers", settings: Push.all),
         Group(title: "Operating and development", settings: Development.all),
     ]
 

@@ -15,14 +15,20 @@ final class CurlTransfer {
         self.isCancelled = isCancelled
     }
 
-    func get(_ url: FetchURL, certificates: String?) throws(FetchFailure) -> [UInt8] {
+    /// Gets, or posts where there is a form.
+    func run(
+        _ url: FetchURL,
+        form: String? = nil,
+        certificates: String?,
+        proxy: String?
+    ) throws(FetchFailure) -> [UInt8] {
         guard Self.isReady, let handle = curl_easy_init() else {
             throw FetchFailure("libcurl does not start: check the package libcurl4")
         }
         defer { curl_easy_cleanup(handle) }
         let headers = curl_slist_append(nil, "Accept: application/json")
         defer { curl_slist_free_all(headers) }
-        guard configure(handle, url, certificates),
+        guard configure(handle, url, certificates, proxy), configure(handle, form),
             daybook_curl_set_list(handle, CURLOPT_HTTPHEADER, headers) == CURLE_OK
         else { throw FetchFailure("libcurl refuses its options: check the package libcurl4 (7.85 or later)") }
         // The callbacks run inside this call alone, while `self` lives.
@@ -33,11 +39,23 @@ final class CurlTransfer {
             throw FetchFailure(String(cString: curl_easy_strerror(code)))
         }
         let status = daybook_curl_status(handle)
-        guard status == 200 else { throw FetchFailure("the server answered with status \(status)") }
+        guard status == 200 else { throw FetchFailure("the server answered with status \(status)", status: status) }
         return body
     }
 
-    private func configure(_ handle: UnsafeMutableRawPointer, _ url: FetchURL, _ certificates: String?) -> Bool {
+    private func configure(_ handle: UnsafeMutableRawPointer, _ form: String?) -> Bool {
+        guard let form else { return true }
+        return daybook_curl_set_long(handle, CURLOPT_FOLLOWLOCATION, 0) == CURLE_OK
+            && daybook_curl_set_long(handle, CURLOPT_POSTFIELDSIZE, form.utf8.count) == CURLE_OK
+            && daybook_curl_set_text(handle, CURLOPT_COPYPOSTFIELDS, form) == CURLE_OK
+    }
+
+    private func configure(
+        _ handle: UnsafeMutableRawPointer,
+        _ url: FetchURL,
+        _ certificates: String?,
+        _ proxy: String?
+    ) -> Bool {
         var numbers: [(CURLoption, Int)] = [
             (CURLOPT_NOSIGNAL, 1),
             (CURLOPT_CONNECTTIMEOUT_MS, limits.connectMilliseconds),
@@ -56,6 +74,7 @@ final class CurlTransfer {
             (CURLOPT_USERAGENT, "daybook"),
         ]
         if let certificates { texts.append((CURLOPT_CAINFO, certificates)) }
+        if let proxy { texts.append((CURLOPT_PROXY, proxy)) }
         // What is on this machine needs no proxy.
         if url.isPlain { texts.append((CURLOPT_PROXY, "")) }
         return numbers.allSatisfy { daybook_curl_set_long(handle, $0, $1) == CURLE_OK }

@@ -1,0 +1,230 @@
+public import Domain
+public import Postgres
+public import WakeRules
+
+/// What all wake workers share, and how they find out whether our side works.
+extension WakeStore {
+    /// The database's clock: the one that decides, whatever a worker's own says.
+    public func serverTime() throws(PostgresError) -> Instant {
+        let time = try connection.execute(try prepare("wake_time", WakeStatements.serverTime))
+        return Instant(microseconds: try time.int8(0, 0))
+    }
+
+    /// Reads how far the workers are, what the door answered, and what operators and other workers have stopped.
+    ///
+    /// - Parameters:
+    ///   - ownClock: this machine's, in microseconds since 1970.
+    ///   - retentionSeconds: how long the live topic keeps records.
+    /// - Returns: all of it, as of one moment.
+    /// - Throws: `PostgresError`.
+    public func shared(ownClock: Int64, retentionSeconds: Int) throws(PostgresError) -> WakeShared {
+        let now = try serverTime()
+        var topicOnly = PostgresParameters()
+        topicOnly.append(text: topic)
+        var door = topicOnly
+        door.append(int8: (now.microseconds - Int64(DoorCounts.windowSeconds) * 1_000_000) / 60_000_000)
+        let statements = [
+            try prepare("wake_applied", WakeStatements.applied),
+            try prepare("wake_door", WakeStatements.door),
+            try prepare("wake_counts", WakeStatements.partitionCounts),
+            try prepare("wake_control", WakeStatements.control),
+            try prepare("wake_stops", WakeStatements.stops),
+            try prepare("wake_paused_credentials", WakeStatements.pausedCredentials),
+        ]
+        let results = try connection.pipeline { pipeline in
+            pipeline.execute(statements[0], topicOnly)
+            pipeline.execute(statements[1], door)
+            pipeline.execute(statements[2], topicOnly)
+            for statement in statements[3...] { pipeline.execute(statement) }
+        }
+        var applied: [Int32: Int64] = [:]
+        for row in 0..<results[0].rowCount { applied[try results[0].int4(row, 0)] = try results[0].int8(row, 1) }
+        let counts = DoorCounts(
+            requests: results[1].rowCount == 0 ? 0 : Int(try results[1].int8(0, 0)),
+            answered: results[1].rowCount == 0 ? 0 : Int(try results[1].int8(0, 1))
+        )
+        var history: [PipelineState.PartitionCount] = []
+        for row in 0..<results[2].rowCount {
+            history.append(.init(count: Int(try results[2].int4(row, 0)), since: try results[2].int8(row, 1)))
+        }
+        try note(partitions: applied.keys, history, now)
+        let control = results[3]
+        guard control.rowCount == 1 else { throw PostgresError(message: "wake_control has lost its row; restore it") }
+        let shutAt = try control.int8(0, 1)
+        var pipeline = PipelineState(
+            appliedThrough: applied,
+            counts: PipelineState.counts(
+                history: history,
+                partitions: applied.keys,
+                now: now,
+                retentionSeconds: retentionSeconds
+            ),
+            door: counts,
+            doorShutAt: shutAt == 0 ? nil : Instant(microseconds: shutAt),
+            pausedAt: try control.isNull(0, 0) ? nil : Instant(microseconds: try control.int8(0, 0)),
+            stops: try Self.stops(results[4], pausedCredentials: results[5])
+        )
+        let (skew, overflow) = ownClock.subtractingReportingOverflow(now.microseconds)
+        pipeline.clockSkewMilliseconds = overflow ? .max : Int(skew / 1000)
+        if counts.isShut {
+            pipeline.doorShutAt = now
+            try noteDoorShut(now, last: shutAt)
+        }
+        return WakeShared(pipeline: pipeline, resumes: try control.int8(0, 2), now: now)
+    }
+
+    private static func stops(
+        _ stops: PostgresResult,
+        pausedCredentials: PostgresResult
+    ) throws(PostgresError) -> [WakeStop] {
+        var found: [WakeStop] = []
+        for row in 0..<stops.rowCount {
+            let topic = try stops.text(row, 1)
+            found.append(
+                WakeStop(
+                    lane: try stops.text(row, 0),
+                    topic: topic.isEmpty ? nil : topic,
+                    code: try stops.text(row, 2),
+                    until: nil
+                )
+            )
+        }
+        // One key signs for both of Apple's worlds.
+        if pausedCredentials.rowCount == 1, try !pausedCredentials.isNull(0, 0), try pausedCredentials.int8(0, 0) > 0 {
+            let until = Instant(microseconds: try pausedCredentials.int8(0, 0))
+            for lane in ["apns_production", "apns_sandbox"] {
+                found.append(WakeStop(lane: lane, topic: nil, code: "credential_paused", until: until))
+            }
+        }
+        return found
+    }
+
+    /// Writes down a number of partitions that was not seen before.
+    private func note(
+        partitions: some Sequence<Int32>,
+        _ history: [PipelineState.PartitionCount],
+        _ now: Instant
+    ) throws(PostgresError) {
+        let present = PipelineState.presentCount(partitions)
+        guard !history.contains(where: { $0.count == present }), partitions.contains(where: { _ in true }) else {
+            return
+        }
+        var parameters = PostgresParameters()
+        parameters.append(text: topic)
+        parameters.append(int4: Int32(clamping: present))
+        parameters.append(int8: now.microseconds)
+        try connection.executeUnprepared(WakeStatements.addPartitionCount, parameters)
+    }
+
+    /// Once a minute is enough.
+    private func noteDoorShut(_ now: Instant, last: Int64) throws(PostgresError) {
+        guard now.microseconds - last > 60_000_000 else { return }
+        var parameters = PostgresParameters()
+        parameters.append(int8: now.microseconds)
+        try connection.executeUnprepared(WakeStatements.noteDoorShut, parameters)
+    }
+
+    /// Takes sends out of the rate that all workers share.
+    ///
+    /// - Parameters:
+    ///   - wanted: negative gives back what was not used.
+    ///   - perSecond: the rate; 0 for none.
+    ///   - now: the database's time.
+    /// - Returns: how many may be sent.
+    /// - Throws: `PostgresError`; then none may.
+    public func takePace(_ wanted: Int, perSecond: Int, now: Instant) throws(PostgresError) -> Int {
+        guard perSecond > 0 else { return max(0, wanted) }
+        do {
+            let lock = try prepare("wake_lock_pace", WakeStatements.lockPace)
+            let set = try prepare("wake_set_pace", WakeStatements.setPace)
+            let held = try connection.pipeline { pipeline in
+                pipeline.begin()
+                pipeline.execute(lock)
+            }
+            var pace = SendPace(perSecond: perSecond, spentThrough: Instant(microseconds: try held[1].int8(0, 0)))
+            var given = 0
+            if wanted < 0 { pace.giveBack(-wanted) } else { given = pace.take(wanted, at: now) }
+            var parameters = PostgresParameters()
+            parameters.append(int8: pace.spentThrough.microseconds)
+            let results = try connection.pipeline { pipeline in
+                pipeline.execute(set, parameters)
+                pipeline.commit()
+            }
+            return results.last?.isCommitted == true ? given : 0
+        } catch {
+            rollback()
+            throw error
+        }
+    }
+
+    /// Stops a lane, or a topic of it, for all workers until somebody resumes it.
+    public func addStop(_ stop: WakeStop, now: Instant) throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.append(text: stop.lane)
+        parameters.append(text: stop.topic ?? "")
+        parameters.append(text: stop.code)
+        parameters.append(int8: now.microseconds)
+        try connection.executeUnprepared(WakeStatements.addStop, parameters)
+    }
+
+    /// Nobody is woken until `resume`. Returns since when it has been so.
+    public func pause() throws(PostgresError) -> Instant {
+        var parameters = PostgresParameters()
+        parameters.append(int8: try serverTime().microseconds)
+        let result = try connection.executeUnprepared(WakeStatements.pause, parameters)
+        return Instant(microseconds: try result.int8(0, 0))
+    }
+
+    /// Lets wakes run again, and forgets the stops of lanes and topics. Returns how many stops there were.
+    public func resume() throws(PostgresError) -> Int {
+        let result = try connection.executeUnprepared(WakeStatements.resume)
+        return Int(try result.int8(0, 0))
+    }
+
+    /// Notes that a push server calls these tokens dead. A registration that is newer than it says stays live.
+    public func deactivate(_ tokens: [(token: WakeToken, asOf: Instant)]) throws(PostgresError) {
+        try DeviceTokens(connection).deactivate(
+            tokens.map { (key: DeviceKey(hash: $0.token.hash, user: $0.token.user), at: $0.asOf) }
+        )
+    }
+
+    // MARK: Looking
+
+    /// The users whose time has come, as a scan would see them, without locks and without writing.
+    public func look(limit: Int, _ rules: WakeRound, now: Instant) throws -> [WakeLook] {
+        var parameters = PostgresParameters()
+        parameters.append(int8: now.microseconds)
+        parameters.append(int4: Int32(clamping: limit))
+        let found = try connection.executeUnprepared(WakeStatements.candidates, parameters)
+        return try looks(Self.accounts(found), rules, now)
+    }
+
+    /// One user; nil for one who has no row in the schedule.
+    public func look(at user: UserID, _ rules: WakeRound, now: Instant) throws -> WakeLook? {
+        var parameters = PostgresParameters()
+        parameters.append(Self.array([user]))
+        let found = try connection.executeUnprepared(WakeStatements.accounts, parameters)
+        return try looks(Self.accounts(found), rules, now).first
+    }
+
+    private func looks(_ accounts: [WakeAccount], _ rules: WakeRound, _ now: Instant) throws -> [WakeLook] {
+        try readFacts(accounts, now: now).map { facts in
+            let decision = WakeDecision(facts.facts, rules.pipeline, rules.policy, now: now)
+            return WakeLook(facts: facts.facts, decision: decision)
+        }
+    }
+
+    /// The plan of a scan with the pages that it reads, line by line.
+    public func explainScan(limit: Int, now: Instant) throws(PostgresError) -> [String] {
+        var parameters = PostgresParameters()
+        parameters.append(int8: now.microseconds)
+        parameters.append(int4: Int32(clamping: limit))
+        let plan = try connection.executeUnprepared(
+            "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) \(WakeStatements.lockCandidates)",
+            parameters
+        )
+        var lines: [String] = []
+        for row in 0..<plan.rowCount { lines.append(try plan.text(row, 0)) }
+        return lines
+    }
+}

@@ -1,0 +1,207 @@
+public import Domain
+
+/// One condition of a wake, with the figures that it was decided by.
+public struct WakeCondition: Hashable, Sendable {
+    public enum Name: String, CaseIterable, Sendable {
+        /// No claim of another worker is open.
+        case unclaimed
+        /// An on-device source is connected.
+        case connected
+        /// There is a live device token.
+        case token
+        /// The last push of a phone is old enough.
+        case lastPush = "last_push"
+        /// The last wake is old enough.
+        case lastWake = "last_wake"
+        /// It is the user's turn in the schedule of sends.
+        case schedule
+        /// It is not the user's night.
+        case quietHours = "quiet_hours"
+        /// The workers are up to date with the user's records.
+        case applied
+        /// The door answers most write requests.
+        case door
+        /// No operator has paused wakes.
+        case running
+        /// The push server of one of the tokens may be sent to.
+        case sendable
+        /// The clocks agree.
+        case clock
+    }
+
+    public let name: Name
+    public let holds: Bool
+    public let figures: WakeFigures
+    /// When it holds by itself: in the past where it does, nil where only an event or a person can mend it.
+    public let from: Instant?
+}
+
+/// Whether to wake a user now, and why: pure, of the facts and the time alone.
+public struct WakeDecision: Hashable, Sendable {
+    public enum Action: Hashable, Sendable {
+        /// Send to these.
+        case wake([WakeToken])
+        /// Look again then; nothing before can change it but what brings the row forward by itself.
+        case wait(until: Instant)
+        /// Until an event brings the row forward.
+        case never
+    }
+
+    public let action: Action
+    public let conditions: [WakeCondition]
+    /// The row after what had to be settled first: an open claim whose lease has ended.
+    public let schedule: WakeSchedule
+    public let settlesClaim: Bool
+    /// The first condition that does not hold.
+    public var reason: WakeCondition.Name? { conditions.first { !$0.holds }?.name }
+    /// Why a user who is due is not woken, where the cause is on our side.
+    public var heldBack: WakeCondition.Name? {
+        guard case .wait = action, conditions.allSatisfy({ $0.holds || $0.name.isOurs }) else { return nil }
+        return reason
+    }
+
+    /// Decides.
+    ///
+    /// - Parameters:
+    ///   - facts: of the user.
+    ///   - pipeline: how our side is.
+    ///   - policy: the figures to decide by.
+    ///   - now: the database's time.
+    public init(_ facts: WakeFacts, _ pipeline: PipelineState, _ policy: WakePolicy, now: Instant) {
+        var schedule = facts.schedule
+        settlesClaim = schedule.isClaimed && schedule.claimedUntil <= now.microseconds
+        if settlesClaim { schedule.settle(by: policy) }
+        schedule.forgive(doorShutAt: pipeline.doorShutAt, by: policy)
+        let lastPush = facts.lastPushAt
+        // Whoever has pushed since the last wake owes no answer.
+        if let lastPush, lastPush.microseconds > schedule.lastWakeAt { schedule.unanswered = 0 }
+        self.schedule = schedule
+
+        var checks = Checks(now: now)
+        let claimEnd = schedule.isClaimed ? Instant(microseconds: schedule.claimedUntil) : nil
+        checks.time(.unclaimed, from: claimEnd ?? now, .claim(until: claimEnd))
+        let connected = facts.connections.filter(\.isConnected)
+        checks.fact(.connected, !connected.isEmpty, .connected(connected.count, of: facts.connections.count))
+        checks.fact(.token, !facts.tokens.isEmpty, .tokens(facts.tokens.count))
+        let pushDue = lastPush?.advanced(bySeconds: policy.spacingSeconds)
+        checks.time(.lastPush, from: pushDue, .lastPush(lastPush))
+        let lastWake = schedule.lastWakeAt == 0 ? nil : Instant(microseconds: schedule.lastWakeAt)
+        let wakeDue = lastWake?.advanced(bySeconds: policy.spacing(unanswered: schedule.unanswered)) ?? .earliest
+        checks.time(.lastWake, from: wakeDue, .lastWake(lastWake, unanswered: schedule.unanswered))
+
+        guard !connected.isEmpty, let pushDue, let tokenSince = facts.tokens.map(\.registered.instant).min() else {
+            checks.ours(facts, pipeline, policy)
+            action = claimEnd.map { .wait(until: $0) } ?? .never
+            conditions = checks.all
+            return
+        }
+        let due = max(pushDue, wakeDue, tokenSince)
+        let turn = policy.turn(notBefore: due, now: now, facts)
+        let quiet = WakeFigures.quiet(policy.quietHours, minutesFromUTC: facts.secondsFromUTC / 60)
+        checks.time(.quietHours, from: turn.quietUntil ?? now, quiet)
+        checks.time(.schedule, from: turn.sendAt, .turn(turn.sendAt, policy.schedule))
+        let sendable = checks.ours(facts, pipeline, policy)
+        conditions = checks.all
+
+        let afterQuiet = turn.quietUntil.map { policy.schedule.first(notBefore: $0, for: facts.user) }
+        let natural = max(due, turn.sendAt, afterQuiet ?? due)
+        if let claimEnd {
+            action = .wait(until: claimEnd)
+        } else if natural > now {
+            action = .wait(until: natural)
+        } else if let held = checks.firstFailure {
+            action = .wait(until: Self.next(after: held, facts.user, now))
+        } else {
+            action = .wake(sendable)
+        }
+    }
+
+    /// Who is due while we are the cause is looked at again after some minutes, each user at another moment.
+    private static func next(after held: WakeCondition, _ user: UserID, _ now: Instant) -> Instant {
+        let pause: Int64 = held.name == .running || held.name == .sendable ? 600_000_000 : 180_000_000
+        let spread = Int64(user.scattered >> 16 & 0xffff) * (pause / 2) / 0xffff
+        let again = Instant(microseconds: now.microseconds.advancedSaturating(by: pause + spread))
+        return held.from.map { max($0, now.advanced(bySeconds: 1)) }.map { min($0, again) } ?? again
+    }
+}
+
+extension WakeCondition.Name {
+    /// The cause is on our side, not the user's.
+    public var isOurs: Bool {
+        switch self {
+        case .applied, .door, .running, .sendable, .clock: true
+        case .unclaimed, .connected, .token, .lastPush, .lastWake, .schedule, .quietHours: false
+        }
+    }
+}
+
+/// Conditions as they are looked at.
+private struct Checks {
+    let now: Instant
+    private(set) var all: [WakeCondition] = []
+
+    init(now: Instant) {
+        self.now = now
+    }
+
+    var firstFailure: WakeCondition? { all.first { !$0.holds } }
+
+    mutating func fact(_ name: WakeCondition.Name, _ holds: Bool, _ figures: WakeFigures, until: Instant? = nil) {
+        all.append(WakeCondition(name: name, holds: holds, figures: figures, from: holds ? now : until))
+    }
+
+    mutating func time(_ name: WakeCondition.Name, from: Instant?, _ figures: WakeFigures) {
+        all.append(WakeCondition(name: name, holds: from.map { $0 <= now } ?? false, figures: figures, from: from))
+    }
+
+    /// The conditions on our side. Returns the tokens whose servers may be sent to.
+    @discardableResult
+    mutating func ours(_ facts: WakeFacts, _ pipeline: PipelineState, _ policy: WakePolicy) -> [WakeToken] {
+        let applied = pipeline.appliedThrough(bucket: facts.bucket)
+        let isApplied = applied.map { $0.advanced(bySeconds: policy.lagSeconds) >= now } ?? false
+        fact(.applied, isApplied, .applied(applied))
+        let door = pipeline.door
+        fact(.door, !door.isShut, .door(door))
+        fact(.running, pipeline.pausedAt == nil, .paused(since: pipeline.pausedAt))
+        guard !pipeline.stops.isEmpty else {
+            fact(.sendable, true, .stops([]))
+            fact(.clock, pipeline.isClockGood, .clock(milliseconds: pipeline.clockSkewMilliseconds))
+            return facts.tokens
+        }
+        let sendable = facts.tokens.filter { token in !pipeline.stops.contains { $0.covers(token, at: now) } }
+        let covering = pipeline.stops.filter { stop in facts.tokens.contains { stop.covers($0, at: now) } }
+        let ends = covering.map { $0.until }
+        let until = ends.contains { $0 == nil } ? nil : ends.compactMap { $0 }.min()
+        let isSendable = !sendable.isEmpty || facts.tokens.isEmpty
+        fact(.sendable, isSendable, .stops(covering), until: until)
+        fact(.clock, pipeline.isClockGood, .clock(milliseconds: pipeline.clockSkewMilliseconds))
+        return sendable
+    }
+}
+
+extension WakePolicy {
+    /// When the user's turn comes, once all of their own conditions hold; and the end of the quiet hours that are now,
+    /// if any are.
+    fileprivate func turn(notBefore due: Instant, now: Instant, _ facts: WakeFacts) -> (
+        sendAt: Instant, quietUntil: Instant?
+    ) {
+        var sendAt = schedule.first(notBefore: due, for: facts.user)
+        guard let quietHours else { return (sendAt, nil) }
+        // A turn that falls into the quiet hours is passed on to the first behind them.
+        if let end = quietHours.end(around: sendAt, secondsFromUTC: facts.secondsFromUTC) {
+            sendAt = schedule.first(notBefore: end, for: facts.user)
+        }
+        return (sendAt, quietHours.end(around: now, secondsFromUTC: facts.secondsFromUTC))
+    }
+}
+
+extension WakeSchedule {
+    /// A wake whose answer could not get in, because the door was shut behind it, does not count as unanswered.
+    mutating func forgive(doorShutAt: Instant?, by policy: WakePolicy) {
+        guard let shut = doorShutAt?.microseconds, unanswered > 0, struckAt != 0, shut >= struckAt,
+            shut < policy.due(afterWake: struckAt, unanswered: 0)
+        else { return }
+        unanswered -= 1
+        struckAt = 0
+    }
+}

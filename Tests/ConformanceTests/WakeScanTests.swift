@@ -1,0 +1,188 @@
+import Domain
+import Postgres
+import Storage
+import TestSupport
+import Testing
+import WakeRules
+
+/// What a scan costs, what all workers share, and what the role may.
+@Suite struct `Scans and what workers share` {
+    private func pages(_ plan: [String]) -> Int {
+        // The first line of buffers is the whole statement's.
+        let line = plan.first { $0.contains("Buffers: shared") } ?? ""
+        return line.split(separator: " ").compactMap { word -> Int? in
+            guard word.hasPrefix("hit=") || word.hasPrefix("read=") else { return nil }
+            return Int(word.drop { $0 != "=" }.dropFirst())
+        }.reduce(0, +)
+    }
+
+    @Test func `a scan reads the pages that its candidates need, however many users there are`() throws {
+        let database = try WakesUnderTest()
+        let store = try database.store()
+        let now = database.at(hours: 10)
+        try database.add(0..<200, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        var costs: [Int] = []
+        var users = 200
+        for more in [1800, 38_000] {
+            try database.add(users..<users + more, pushedAt: now, dueAt: database.at(hours: 14), token: false)
+            users += more
+            for table in ["wake_schedule", "accounts"] {
+                try database.connection.simpleQuery("VACUUM ANALYZE \(table)")
+            }
+            // Once for the cache, once to count.
+            _ = try store.explainScan(limit: 1000, now: now)
+            let plan = try store.explainScan(limit: 1000, now: now)
+            #expect(plan.contains { $0.contains("wake_schedule_due") }, "\(plan)")
+            #expect(plan.contains { $0.contains("rows=200") }, "\(plan)")
+            #expect(!plan.contains { $0.contains("Seq Scan") }, "\(plan)")
+            costs.append(pages(plan))
+        }
+        // Twenty times as many users: a level more of the index at most.
+        #expect(costs[0] > 0 && Double(costs[1]) <= Double(costs[0]) * 1.5, "\(costs)")
+    }
+
+    @Test func `how far the workers are, earlier partition counts, pauses and stops are seen by all`() throws {
+        let database = try WakesUnderTest(partitions: 2)
+        let store = try database.store()
+        let other = try database.store()
+        let first = try store.shared(ownClock: 0, retentionSeconds: 30 * 86_400)
+        #expect(first.pipeline.counts == [2] && first.pipeline.appliedThrough == [0: 0, 1: 0])
+        #expect(first.pipeline.pausedAt == nil && first.pipeline.stops.isEmpty && first.resumes == 0)
+        try database.connection.simpleQuery(
+            """
+            INSERT INTO consumer_offsets (topic, partition, cluster_id, owner, epoch, next_offset, applied_through)
+            SELECT topic, 3, cluster_id, owner, 1, 0, 7 FROM consumer_offsets WHERE partition = 0
+            """
+        )
+        let doubled = try store.shared(ownClock: 0, retentionSeconds: 30 * 86_400)
+        #expect(doubled.pipeline.counts == [4, 2])
+        #expect(try other.shared(ownClock: 0, retentionSeconds: 30 * 86_400).pipeline.counts == [4, 2])
+
+        let paused = try store.pause()
+        #expect(try other.pause() == paused)
+        let stop = WakeStop(lane: "apns_production", topic: "com.example", code: "topic_refused", until: nil)
+        try store.addStop(stop, now: database.at(hours: 1))
+        try store.addStop(stop, now: database.at(hours: 2))
+        let seen = try other.shared(ownClock: 0, retentionSeconds: 1)
+        #expect(seen.pipeline.pausedAt == paused && seen.pipeline.stops == [stop])
+        #expect(try other.resume() == 1)
+        let after = try store.shared(ownClock: 0, retentionSeconds: 1)
+        #expect(after.pipeline.pausedAt == nil && after.pipeline.stops.isEmpty && after.resumes == 1)
+
+        let tokens = ProviderTokenRows(database.connection)
+        try tokens.pause(keyID: "K", until: database.at(hours: 3))
+        try tokens.pause(keyID: "K", until: database.at(hours: 2))
+        let lanes = try store.shared(ownClock: 0, retentionSeconds: 1).pipeline.stops
+        #expect(lanes.map(\.lane) == ["apns_production", "apns_sandbox"])
+        #expect(lanes.allSatisfy { $0.until == database.at(hours: 3) })
+    }
+
+    @Test func `the rate is one for all workers`() throws {
+        let database = try WakesUnderTest()
+        let stores = [try database.store(), try database.store()]
+        let now = database.at(hours: 1)
+        #expect(try stores[0].takePace(80, perSecond: 100, now: now) == 80)
+        #expect(try stores[1].takePace(80, perSecond: 100, now: now) == 20)
+        #expect(try stores[0].takePace(80, perSecond: 100, now: now) == 0)
+        _ = try stores[1].takePace(-15, perSecond: 100, now: now)
+        #expect(try stores[0].takePace(80, perSecond: 100, now: now) == 15)
+        #expect(try stores[1].takePace(500, perSecond: 100, now: now.advanced(bySeconds: 60)) == 100)
+        #expect(try stores[1].takePace(500, perSecond: 0, now: now) == 500)
+    }
+
+    @Test func `W8: of two workers that renew a provider token one wins, and never within 20 minutes`() throws {
+        let database = try WakesUnderTest()
+        let one = ProviderTokenRows(database.connection)
+        let two = ProviderTokenRows(try PostgresConnection(url: database.url, applicationName: "two"))
+        let start = database.at(hours: 0)
+        #expect(try one.row(keyID: "K") == ProviderTokenRow())
+        #expect(try one.renew(keyID: "K", from: nil, jwt: "a", issuedAt: start).jwt == "a")
+        #expect(try two.renew(keyID: "K", from: nil, jwt: "b", issuedAt: start.advanced(bySeconds: 1)).jwt == "a")
+        let soon = start.advanced(bySeconds: 1199)
+        #expect(try two.renew(keyID: "K", from: start, jwt: "b", issuedAt: soon).jwt == "a")
+        let later = start.advanced(bySeconds: 2700)
+        #expect(try two.renew(keyID: "K", from: start, jwt: "b", issuedAt: later).jwt == "b")
+        #expect(try one.renew(keyID: "K", from: start, jwt: "c", issuedAt: later).jwt == "b")
+        #expect(!"\(try one.row(keyID: "K"))".contains("jwt"))
+    }
+
+    @Test func `months of wakes are made ahead and dropped by age, never young ones`() throws {
+        let database = try WakesUnderTest()
+        let months = WakeMonths(database.connection)
+        let old = CalendarDay(daysSinceEpoch: 19_000)
+        try months.ensureAhead(of: old)
+        let today = CalendarDay(daysSinceEpoch: 20_606)
+        try database.connection.simpleQuery(
+            """
+            INSERT INTO push_sends (user_id, wake_at, campaign, claim, worker, tokens, platform, app_version)
+            VALUES ('\(WakesUnderTest.user(1))', \(Int64(19_000) * 86_400_000_000), 0, 1, '\(WakesUnderTest.user(1))', 1,
+                'ios', '')
+            """
+        )
+        #expect(try months.drop(olderThan: 180, today: today) == 2)
+        #expect(try database.wakes(1).isEmpty)
+        // Asked to keep nothing it keeps what may still be answered.
+        let now = try database.store().serverTime().day(secondsFromUTC: 0)
+        try months.ensureAhead(of: now)
+        _ = try months.drop(olderThan: 0, today: now.advanced(by: 40))
+        let left = try database.connection.executeUnprepared(
+            "SELECT count(*) FROM pg_inherits WHERE inhparent = to_regclass('push_sends')"
+        )
+        #expect(try left.int8(0, 0) == 2)
+    }
+
+    @Test func `the role of the wake worker can do its work, and sees nothing of what phones sent`() throws {
+        let database = try WakesUnderTest()
+        try database.add(0..<2, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        let now = database.at(hours: 10)
+        try database.setApplied(now)
+        let store = try database.store(role: "daybook_wake")
+        _ = try store.shared(ownClock: 0, retentionSeconds: 1)
+        #expect(try store.takePace(10, perSecond: 100, now: now) == 10)
+        let claims = try store.scan(limit: 10, wakes: 10, try database.round(now), now: now).claims
+        #expect(claims.count == 2)
+        let policy = WakePolicy(schedule: SendSchedule(.continuous))
+        let ends = claims.map { WakeEnd(claim: $0, kind: .accepted, outcome: "accepted") }
+        #expect(try store.conclude(ends, policy, now: now).written == 2)
+        try store.deactivate(claims.flatMap(\.tokens).map { ($0, now) })
+        try store.addStop(WakeStop(lane: "fcm", topic: nil, code: "x", until: nil), now: now)
+        _ = try store.pause()
+        _ = try store.resume()
+        let settings = PostgresConnection.recommendedSettings + [("role", "daybook_wake")]
+        let connection = try PostgresConnection(url: database.url, applicationName: "wake", settings: settings)
+        try SchemaGate.check(connection, build: 1)
+        try WakeMonths(connection).ensureAhead(of: WakesUnderTest.today)
+        _ = try WakeMonths(connection).drop(olderThan: 180, today: WakesUnderTest.today)
+        _ = try ProviderTokenRows(connection).renew(keyID: "K", from: nil, jwt: "a", issuedAt: now)
+        _ = try WakeReports(connection).answers(now: now)
+        for sql in [
+            "SELECT * FROM source_days", "SELECT * FROM canonical_days", "SELECT recent_window FROM connections",
+            "SELECT preferences FROM accounts", "UPDATE accounts SET deleted_version = 0", "DELETE FROM push_sends",
+            "DELETE FROM device_tokens", "INSERT INTO accounts (user_id, bucket) VALUES (gen_random_uuid(), 1)",
+            "UPDATE consumer_offsets SET next_offset = 0", "SELECT ensure_month('2026-07-01')",
+        ] {
+            do {
+                try connection.simpleQuery(sql)
+                Issue.record("may: \(sql)")
+            } catch {
+                #expect(error.sqlState == "42501", "\(sql)")
+            }
+        }
+    }
+
+    @Test func `the worker's role answers wakes and counts the door`() throws {
+        let database = try WakesUnderTest()
+        try database.add(0..<1, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        let now = database.at(hours: 10)
+        try database.setApplied(now)
+        _ = try database.store().scan(limit: 10, wakes: 10, try database.round(now), now: now)
+        let settings =
+            PostgresConnection.recommendedSettings + BatchStore.sessionSettings + [("role", "daybook_worker")]
+        let worker = try PostgresConnection(url: database.url, applicationName: "worker", settings: settings)
+        try worker.simpleQuery("BEGIN")
+        try worker.simpleQuery("UPDATE push_sends SET answered_at = 1; DELETE FROM push_sends")
+        try worker.simpleQuery(
+            "INSERT INTO door_counts VALUES ('t', 0, 0, 0, 1, 1); UPDATE accounts SET open_wake_at = 0; ROLLBACK"
+        )
+    }
+}

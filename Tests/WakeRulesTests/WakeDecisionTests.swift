@@ -1,0 +1,245 @@
+import Domain
+import Testing
+import WakeRules
+
+@Suite struct `Whether to wake` {
+    private let user = UserID(high: 0x57a1_e000_0000_4000, low: 0x8000_0000_0000_0001)
+    private let start = Instant(microseconds: 1_780_000_000_000_000)
+    private var policy = WakePolicy(schedule: SendSchedule(.continuous))
+
+    private func at(hours: Double) -> Instant { start.advanced(bySeconds: Int(hours * 3600)) }
+
+    private func token(registered: Instant? = nil, sandbox: Bool = false, app: String = "com.example") -> WakeToken {
+        WakeToken(
+            user: user,
+            hash: DeviceTokenHash(InlineArray(repeating: 1)),
+            registration: DeviceRegistration(
+                token: "t0ken",
+                platform: .ios,
+                environment: sandbox ? .sandbox : .production,
+                appID: app,
+                appVersion: "4.2"
+            ),
+            registered: Version(observedAt: nil, receivedAt: registered ?? start, event: EventID(high: 0, low: 0))
+        )
+    }
+
+    private func facts(
+        pushed: Double? = 0,
+        disconnected: Double? = nil,
+        tokens: [WakeToken]? = nil,
+        schedule: WakeSchedule = WakeSchedule(dueAt: 0)
+    ) -> WakeFacts {
+        let connections = pushed.map {
+            [
+                WakeFacts.Connection(
+                    source: .appleHealth,
+                    lastPushAt: at(hours: $0),
+                    disconnectedAt: disconnected.map(at(hours:))
+                )
+            ]
+        }
+        return WakeFacts(
+            user: user,
+            bucket: 5,
+            connections: connections ?? [],
+            tokens: tokens ?? [token()],
+            schedule: schedule
+        )
+    }
+
+    private func pipeline(_ now: Double, lag: Int = 10, door: DoorCounts = DoorCounts()) -> PipelineState {
+        let applied = at(hours: now).advanced(bySeconds: -lag).microseconds
+        return PipelineState(appliedThrough: [0: applied, 1: applied], counts: [2], door: door)
+    }
+
+    private func decide(_ facts: WakeFacts, _ now: Double, _ state: PipelineState? = nil) -> WakeDecision {
+        WakeDecision(facts, state ?? pipeline(now), policy, now: at(hours: now))
+    }
+
+    @Test func `W1: who is stale for 30 h is woken every 4 h, until three are unanswered (W2)`() {
+        var schedule = WakeSchedule(dueAt: 0)
+        var wakes: [Int] = []
+        for minute in 0..<(96 * 60) {
+            let now = at(hours: Double(minute) / 60)
+            let decision = WakeDecision(
+                facts(schedule: schedule),
+                pipeline(Double(minute) / 60),
+                policy,
+                now: now
+            )
+            schedule = decision.schedule
+            guard case .wake = decision.action else { continue }
+            schedule.open(at: now, leaseSeconds: 60)
+            let isConcluded = schedule.conclude(
+                .accepted(isAnswered: false),
+                claim: schedule.claim,
+                wakeAt: now.microseconds,
+                by: policy
+            )
+            #expect(isConcluded)
+            wakes.append(minute)
+        }
+        #expect(wakes.map { $0 / 60 } == [4, 8, 12, 36, 60, 84])
+    }
+
+    @Test func `a push of a phone heals the count at once, even one that nobody has noted in the schedule`() {
+        let schedule = WakeSchedule(dueAt: 0, lastWakeAt: at(hours: 12).microseconds, unanswered: 3)
+        #expect(decide(facts(pushed: 0, schedule: schedule), 17).action == .wait(until: at(hours: 36)))
+        guard case .wake = decide(facts(pushed: 13, schedule: schedule), 17).action else {
+            Issue.record("not woken")
+            return
+        }
+        // Pushed before the wake: no answer to it.
+        #expect(decide(facts(pushed: 12, schedule: schedule), 17).action == .wait(until: at(hours: 36)))
+    }
+
+    @Test func `each condition that only an event can mend parks the user`() {
+        #expect(decide(facts(pushed: nil), 30).action == .never)
+        #expect(decide(facts(tokens: []), 30).action == .never)
+        #expect(decide(facts(pushed: 0, disconnected: 1), 30).action == .never)
+        #expect(decide(facts(pushed: 0, disconnected: 1), 30).reason == .connected)
+        // A later push has connected again.
+        #expect(decide(facts(pushed: 2, disconnected: 1), 5).action == .wait(until: at(hours: 6)))
+    }
+
+    @Test func `W14: a new token makes a stale user due at once`() {
+        let late = token(registered: at(hours: 500))
+        let parked = WakeSchedule(dueAt: WakeSchedule.never, lastWakeAt: at(hours: 8).microseconds, unanswered: 1)
+        let decision = decide(facts(tokens: [late], schedule: parked), 500)
+        #expect(decision.action == .wake([late]))
+    }
+
+    @Test func `W10: while the workers lag nobody is woken, and nothing is counted`() {
+        for lag in [299, 300] { #expect(decide(facts(), 30, pipeline(30, lag: lag)).heldBack == nil) }
+        let woken = WakeSchedule(dueAt: 0, lastWakeAt: at(hours: 20).microseconds, unanswered: 1)
+        let held = decide(facts(schedule: woken), 30, pipeline(30, lag: 301))
+        #expect(held.heldBack == .applied && held.schedule.unanswered == 1)
+        guard case .wait(let until) = held.action else {
+            Issue.record("\(held.action)")
+            return
+        }
+        #expect(until > at(hours: 30) && until <= at(hours: 30).advanced(bySeconds: 300))
+    }
+
+    @Test func `only the partitions that can hold the user's records count, of earlier counts too`() {
+        var state = pipeline(30)
+        state.appliedThrough[0] = 0
+        // Bucket 5 of two partitions is partition 1.
+        #expect(decide(facts(), 30, state).heldBack == nil)
+        state.counts = [2, 1]
+        #expect(decide(facts(), 30, state).heldBack == .applied)
+        state.counts = [8]
+        #expect(decide(facts(), 30, state).heldBack == .applied)
+    }
+
+    @Test func `W13: a door that refuses most requests holds back, few requests say nothing`() {
+        func held(_ requests: Int, _ answered: Int) -> WakeCondition.Name? {
+            decide(facts(), 30, pipeline(30, door: DoorCounts(requests: requests, answered: answered))).heldBack
+        }
+        #expect(held(19, 0) == nil)
+        #expect(held(20, 9) == .door)
+        #expect(held(20, 10) == nil)
+        #expect(held(21, 10) == .door)
+        #expect(held(0, 0) == nil)
+    }
+
+    @Test func `a wake behind which the door was shut is forgiven, an older one is not`() {
+        let struck = WakeSchedule(
+            dueAt: 0,
+            lastWakeAt: at(hours: 12).microseconds,
+            unanswered: 3,
+            struckAt: at(hours: 12).microseconds
+        )
+        var state = pipeline(17)
+        state.doorShutAt = at(hours: 13)
+        guard case .wake = decide(facts(schedule: struck), 17, state).action else {
+            Issue.record("not woken")
+            return
+        }
+        #expect(decide(facts(schedule: struck), 17, state).schedule.unanswered == 2)
+        for hours in [11.9, 16.1] {
+            state.doorShutAt = at(hours: hours)
+            #expect(decide(facts(schedule: struck), 17, state).schedule.unanswered == 3)
+        }
+    }
+
+    @Test func `a pause, a stop of every token's lane, and clocks that disagree hold back`() {
+        var paused = pipeline(30)
+        paused.pausedAt = at(hours: 29)
+        #expect(decide(facts(), 30, paused).heldBack == .running)
+        var skewed = pipeline(30)
+        skewed.clockSkewMilliseconds = -60_001
+        #expect(decide(facts(), 30, skewed).heldBack == .clock)
+        var stopped = pipeline(30)
+        stopped.stops = [WakeStop(lane: "apns_production", topic: "com.example", code: "topic_refused", until: nil)]
+        #expect(decide(facts(), 30, stopped).heldBack == .sendable)
+        let other = token(sandbox: true)
+        #expect(decide(facts(tokens: [token(), other]), 30, stopped).action == .wake([other]))
+        stopped.stops = [WakeStop(lane: "apns_production", topic: nil, code: "paused", until: at(hours: 30))]
+        #expect(decide(facts(), 30, stopped).heldBack == nil)
+    }
+
+    @Test
+    func `a claim of somebody else's is waited for, and settled by time: it counts for the spacing, not as a strike`() {
+        var schedule = WakeSchedule(dueAt: 0, unanswered: 1)
+        schedule.open(at: at(hours: 10), leaseSeconds: 60)
+        let number = schedule.claim
+        let during = WakeDecision(facts(schedule: schedule), pipeline(10), policy, now: at(hours: 10))
+        #expect(during.action == .wait(until: at(hours: 10).advanced(bySeconds: 60)) && !during.settlesClaim)
+        let after = decide(facts(schedule: schedule), 10.1)
+        #expect(after.settlesClaim && after.action == .wait(until: at(hours: 14)))
+        #expect(after.schedule.unanswered == 1 && !after.schedule.isClaimed)
+        var late = after.schedule
+        let isAccepted = late.conclude(
+            .accepted(isAnswered: false),
+            claim: number,
+            wakeAt: at(hours: 10).microseconds,
+            by: policy
+        )
+        #expect(!isAccepted && late == after.schedule)
+    }
+
+    @Test func `W6, W12: what was not spent leaves no trace, what is unknown counts for the spacing alone`() {
+        let before = WakeSchedule(dueAt: 0, lastWakeAt: at(hours: 4).microseconds, unanswered: 2, claim: 7)
+        var refused = before
+        refused.open(at: at(hours: 10), leaseSeconds: 60)
+        let retry = at(hours: 10.25)
+        let wakeAt = at(hours: 10).microseconds
+        let isWritten = refused.conclude(.notSpent(retryAt: retry), claim: 8, wakeAt: wakeAt, by: policy)
+        #expect(isWritten)
+        #expect(refused.lastWakeAt == before.lastWakeAt && refused.unanswered == 2)
+        #expect(refused.dueAt == retry.microseconds)
+        var unknown = before
+        unknown.open(at: at(hours: 10), leaseSeconds: 60)
+        let isUnknown = unknown.conclude(.unknown, claim: 8, wakeAt: wakeAt, by: policy)
+        #expect(isUnknown)
+        #expect(unknown.lastWakeAt == at(hours: 10).microseconds && unknown.unanswered == 2)
+        let isTwice = unknown.conclude(.unknown, claim: 8, wakeAt: wakeAt, by: policy)
+        #expect(!isTwice)
+    }
+
+    @Test func `quiet hours are the user's, and what falls into them is passed on`() {
+        var policy = WakePolicy(schedule: SendSchedule(.continuous))
+        policy.quietHours = QuietHours("22:00-07:00")
+        var night = facts()
+        // 2026-05-28T20:26:40Z; in Athens it is 23:26.
+        night.secondsFromUTC = 3 * 3600
+        let now = start
+        night.connections = [.init(source: .appleHealth, lastPushAt: at(hours: -30), disconnectedAt: nil)]
+        let decision = WakeDecision(night, pipeline(0), policy, now: now)
+        #expect(decision.reason == .quietHours)
+        #expect(decision.action == .wait(until: Instant(rfc3339: "2026-05-29T04:00:00Z") ?? .earliest))
+        night.secondsFromUTC = -5 * 3600
+        guard case .wake = WakeDecision(night, pipeline(0), policy, now: now).action else {
+            Issue.record("it is not night there")
+            return
+        }
+    }
+
+    @Test func `printing facts and decisions shows no token`() {
+        let facts = facts()
+        let shown = "\(facts) \(String(reflecting: facts)) \(decide(facts, 30))"
+        #expect(!shown.contains("t0ken"))
+    }
+}

@@ -1,0 +1,131 @@
+import Domain
+import ServiceRuntime
+import WakeRules
+
+/// The wake workers, as the real ones do it: candidates by the index, a decision for each, a claim that is committed
+/// before anything is sent.
+extension WakeSimulation {
+    private func pipeline(_ now: Int64) -> PipelineState {
+        let applied = lag.contains(now) ? lag.lowerBound : now - 5 * Self.second
+        // Ten minutes' counts follow the door with as much delay.
+        let refused = min(
+            max(0, min(now, shut.upperBound) - max(now - 600 * Self.second, shut.lowerBound)),
+            600 * Self.second
+        )
+        let requests = 1000
+        let answered = requests - Int(refused / Self.second) * requests / 600
+        var state = PipelineState(
+            appliedThrough: [0: applied, 1: applied, 2: applied, 3: now - 5 * Self.second],
+            counts: [4],
+            door: DoorCounts(requests: requests, answered: answered)
+        )
+        if now >= shut.lowerBound { state.doorShutAt = Instant(microseconds: min(now, shut.upperBound)) }
+        return state
+    }
+
+    mutating func scan(_ worker: Int, _ now: Int64) {
+        var next = now + Self.scanSeconds * Self.second + Int64(worker)
+        defer { events.plan(.scan(worker: worker), at: next) }
+        guard downUntil[worker] <= now, !outage.contains(now) else { return }
+        let state = pipeline(now)
+        let time = Instant(microseconds: now)
+        guard !state.isBehindEverywhere(at: time, settings.policy) else { return }
+        var claims: [(phone: Int, claim: Int64)] = []
+        var looked = 0
+        while let (dueAt, phone) = index.first, dueAt <= now, looked < 2000 {
+            index.removeFirst()
+            // An old entry: the row has moved on.
+            guard let schedule = phones[phone].schedule, schedule.dueAt == dueAt else { continue }
+            looked += 1
+            let decision = WakeDecision(phones[phone].facts(schedule), state, settings.policy, now: time)
+            var row = decision.schedule
+            if decision.settlesClaim {
+                report.settled += 1
+                finish(phone, schedule.lastWakeAt, .unknown)
+            }
+            switch decision.action {
+            case .wake:
+                row.open(at: time, leaseSeconds: Self.leaseSeconds)
+                claims.append((phone, row.claim))
+                phones[phone].sends.append(.init(wakeAt: now))
+                if phones[phone].openWakeAt == 0 { phones[phone].openWakeAt = now }
+            case .wait(let until): row.dueAt = until.microseconds
+            case .never: row.dueAt = WakeSchedule.never
+            }
+            // Also an entry that has the old time again is a new one.
+            phones[phone].schedule = row
+            index.add(phone, row.dueAt)
+        }
+        report.looks += looked
+        if looked == 2000 { next = now + 1 }
+        guard !claims.isEmpty else { return }
+        var dies = Int.max
+        if random.next() % 1000 < settings.killsPerThousand {
+            // Somewhere between the first push and the last.
+            dies = Int(random.next() % UInt64(claims.count + 1))
+            report.kills += 1
+            downUntil[worker] = now + Int64.random(in: 5...300, using: &random) * Self.second
+        }
+        for (place, claim) in claims.enumerated() where place <= dies {
+            send(claim.phone, claim.claim, now, isLast: place == dies)
+        }
+    }
+
+    /// With `isLast` the worker dies with this push on its way: its end reaches nobody.
+    private mutating func send(_ phone: Int, _ claim: Int64, _ now: Int64, isLast: Bool) {
+        let isDead = phones[phone].diesAt <= now
+        var outcome = Phone.Outcome.accepted
+        let chance = random.next() % 1000
+        if isDead || chance < 5 { outcome = .notSpent } else if chance < 8 { outcome = .unknown }
+        // Some that are unknown did arrive.
+        if outcome == .accepted || (outcome == .unknown && chance % 2 == 0) {
+            let delay = Int64.random(in: 1...600, using: &random) * Self.second
+            var copy = random
+            if willAnswer(phone, now + delay, &copy) { events.plan(.answer(phone: phone), at: now + delay) }
+            random = copy
+        }
+        guard !isLast else { return }
+        // Few take longer than the lease.
+        let late = random.next() % 500 == 0
+        let latency =
+            late ? Int64(Self.leaseSeconds + 90) * Self.second : Int64.random(in: 20_000...3_000_000, using: &random)
+        events.plan(.conclude(phone: phone, claim: claim, wakeAt: now, outcome), at: now + latency)
+    }
+
+    mutating func conclude(_ phone: Int, _ claim: Int64, _ wakeAt: Int64, _ outcome: Phone.Outcome, at now: Int64) {
+        guard var schedule = phones[phone].schedule else { return }
+        let isAnswered = phones[phone].sends.last { $0.wakeAt == wakeAt }.map { $0.answeredAt != 0 } ?? false
+        let conclusion: WakeSchedule.Conclusion
+        switch outcome {
+        case .accepted: conclusion = .accepted(isAnswered: isAnswered)
+        case .unknown: conclusion = .unknown
+        case .notSpent:
+            // A dead token is deactivated at once, else it is tried again a quarter of an hour later.
+            let isDead = phones[phone].diesAt <= now
+            conclusion = .notSpent(retryAt: Instant(microseconds: isDead ? now : now + 900 * Self.second))
+        }
+        guard schedule.conclude(conclusion, claim: claim, wakeAt: wakeAt, by: settings.policy) else {
+            report.lateEnds += 1
+            return
+        }
+        finish(phone, wakeAt, outcome)
+        if outcome == .notSpent {
+            if phones[phone].openWakeAt == wakeAt { phones[phone].openWakeAt = 0 }
+            if phones[phone].diesAt <= now { bury(phone, now) }
+        }
+        write(phone, schedule)
+    }
+
+    /// The token is gone; its owner gets another one some days later.
+    private mutating func bury(_ phone: Int, _ now: Int64) {
+        phones[phone].isDeactivated = true
+        phones[phone].diesAt = .max
+        events.plan(.register(phone: phone), at: now + Int64.random(in: Self.day..<4 * Self.day, using: &random))
+    }
+
+    private mutating func finish(_ phone: Int, _ wakeAt: Int64, _ outcome: Phone.Outcome) {
+        guard let place = phones[phone].sends.lastIndex(where: { $0.wakeAt == wakeAt }) else { return }
+        if phones[phone].sends[place].outcome != nil { report.fault("what was settled stays so") }
+        phones[phone].sends[place].outcome = outcome
+    }
+}

@@ -1,0 +1,19 @@
+import Testing
+import WakeRules
+import WakeSimulation
+
+/// A short form of `wake-simulation`: fewer phones, the same fourteen days.
+@Suite struct `Fourteen days of phones` {
+    @Test(arguments: [SendSchedule(.hourly(minute: 20)), SendSchedule(.continuous)])
+    func `never twice in the spacing, nobody starved, back-off and healing as plain rules have it`(
+        _ schedule: SendSchedule
+    ) {
+        var simulation = WakeSimulation(.init(phones: 600, seed: 7, policy: WakePolicy(schedule: schedule)))
+        let report = simulation.run()
+        #expect(report.faults.isEmpty, "\(report.summary)")
+        // It has to have met what it is about.
+        #expect(report.accepted > 5000 && report.answered > 2000, "\(report.summary)")
+        #expect(report.kills > 10 && report.settled > 10 && report.lateEnds > 5 && report.unknown > 10)
+        #expect(report.mostInADay <= 6)
+    }
+}
