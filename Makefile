@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz soak bench-ingest torture check-deploy load-stack lint format clean
+.PHONY: run demo test quick ci nightly fuzz soak bench-ingest bench-aggregator torture check-deploy load-stack lint format clean
 
 run:
 	@Scripts/run
@@ -27,6 +27,9 @@ soak:
 
 bench-ingest:
 	@Scripts/bench-ingest
+
+bench-aggregator:
+	@Scripts/bench-aggregator
 
 check-deploy:
 	@Scripts/check-deploy

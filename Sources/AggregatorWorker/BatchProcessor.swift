@@ -24,11 +24,14 @@ final class BatchProcessor {
         case stop(reason: String)
     }
 
+    /// Why a batch is tried again whose rows were elsewhere than where they had been read.
+    static let movedRow: StaticString = "moved_row"
+
     private let runner: BatchRunner
     private let months: MonthKeeper
     private let letters: DeadLetterWriter
     private let owner: UUID128
-    private let limits: BatchCut.Limits
+    private var growth: BatchGrowth
     private let metrics: WorkerMetrics
     private let log: Log
     private let time: any TimeSource
@@ -47,11 +50,14 @@ final class BatchProcessor {
         self.months = months
         self.letters = letters
         self.owner = owner
-        self.limits = limits
+        growth = BatchGrowth(limits)
         self.metrics = metrics
         self.log = log
         self.time = time
     }
+
+    /// What the next batch may hold.
+    var limits: BatchCut.Limits { growth.limits }
 
     /// - Parameters:
     ///   - partition: with what waits on it.
@@ -74,7 +80,10 @@ final class BatchProcessor {
             bytes: limits.bytes
         )
         let cut = BatchCut(items, limits: bound, brake: partition.brake)
-        return apply(partition.waiting[..<cut.count], of: partition, cut: cut)
+        let outcome = apply(partition.waiting[..<cut.count], of: partition, cut: cut)
+        if case .finished = outcome { return outcome }
+        growth.reset()
+        return outcome
     }
 
     private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
@@ -112,7 +121,9 @@ final class BatchProcessor {
         do {
             switch try runner.run(records, fence: fence) {
             case .applied(let counts):
-                metrics.batchSeconds.observe(nanoseconds: time.monotonicNanoseconds() - started)
+                let taken = time.monotonicNanoseconds() - started
+                metrics.batchSeconds.observe(nanoseconds: taken)
+                growth.note(nanoseconds: taken, days: records.days.reduce(0) { $0 + $1.readings.count })
                 note(counts, poison, records: batch.count, topic: partition.name.topic)
                 if appliedThrough > 0 {
                     let age = Double(time.wallMicroseconds() - appliedThrough) / 1_000_000
@@ -161,6 +172,12 @@ final class BatchProcessor {
         _ cut: BatchCut
     ) -> Outcome {
         switch error.disposition {
+        case .retry where error.isMovedRow:
+            log.warning(
+                "somebody writes to Daybook's tables without the accounts' locks",
+                [.error: .text(error.message)]
+            )
+            return .again(why: BatchProcessor.movedRow)
         case .retry:
             log.info("batch will be tried again", [.sqlState: .text(error.sqlState ?? "")])
             return .again(why: "conflict")

@@ -39,7 +39,7 @@ public enum IngestProgram {
             return ExitCode.usage
         }
         ShutdownSignal.install()
-        KafkaMemory.keepFreedPages()
+        KafkaMemory.keepFreedPages(block: 4, total: 8)
         do throws(ConfigurationErrors) {
             return serve(try IngestConfiguration.read())
         } catch {

@@ -116,10 +116,10 @@ import Testing
                 envelope: Envelope(event: EventID(high: 0, low: 0), receivedAt: received)
             )
         }
-        let first = try AccountsMerge([delete(minute: 3)], snapshot()).finish([:]).writes
+        let first = try AccountsMerge([delete(minute: 3)], snapshot()).finish(StoredDays()).writes
         let watermark = Version.watermark(deletedAt: delete(minute: 3).envelope.receivedAt)
         #expect(first.deletedDevices.map(\.user) == [ann] && first.deletedDevices.map(\.watermark) == [watermark])
         let known = snapshot(deleted: watermark)
-        #expect(try AccountsMerge([delete(minute: 2)], known).finish([:]).writes.deletedDevices.isEmpty)
+        #expect(try AccountsMerge([delete(minute: 2)], known).finish(StoredDays()).writes.deletedDevices.isEmpty)
     }
 }

@@ -38,9 +38,9 @@ static inline int daybook_kafka_event_descriptor(void)
     return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 }
 
-// See KafkaMemory.
-static inline void daybook_keep_freed_pages(void)
+// Swift's Glibc module has no mallopt. See KafkaMemory.
+static inline void daybook_keep_freed_pages(int block_mib, int pages_mib)
 {
-    mallopt(M_MMAP_THRESHOLD, 4 << 20);
-    mallopt(M_TRIM_THRESHOLD, 8 << 20);
+    mallopt(M_MMAP_THRESHOLD, block_mib << 20);
+    mallopt(M_TRIM_THRESHOLD, pages_mib << 20);
 }

@@ -67,6 +67,17 @@ final class ClientHandle: @unchecked Sendable {
         return KafkaWatermarks(low: low, high: high)
     }
 
+    /// Asks the partition's leader for the log's end and forgets the answer.
+    ///
+    /// From 2.3 on such a request has the time-out of its caller and a missed one costs the connection, so newer
+    /// versions are not asked.
+    func askForEnd(_ partition: TopicPartition, timeoutMilliseconds: Int32) {
+        guard rd_kafka_version() < 0x0203_0000 else { return }
+        let list = PartitionList(capacity: 1)
+        list.add(partition, offset: Int64(RD_KAFKA_OFFSET_END))
+        _ = rd_kafka_offsets_for_times(pointer, list.pointer, timeoutMilliseconds)
+    }
+
     /// Blocks up to the time given; asks the partition's leader.
     func watermarks(
         _ partition: TopicPartition,
