@@ -1,8 +1,8 @@
 import Glibc
 
-/// `benchmarks ingest [--quick]`, `benchmarks aggregator [--quick]`, `benchmarks wake-scan [--quick]`,
-/// `benchmarks decode` and `benchmarks load` (one service under load, for a profiler) print figures; they exit with 0 whether goals are reached or not. `benchmarks
-/// soak` exits with 1 if memory grew or a request stalled.
+/// `benchmarks ingest [--quick]`, `benchmarks aggregator [--quick]`, `benchmarks wake-scan [--quick]`, `benchmarks
+/// decode` and `benchmarks load` (one service under load, for a profiler) print figures; they exit with 0 whether goals
+/// are reached or not. `benchmarks soak` exits with 1 if memory grew or a request stalled.
 @main
 struct Main {
     static func main() {
@@ -28,7 +28,8 @@ struct Main {
                 try IngestBenchmark.load(kind, shape, seconds: numbers[2])
             default:
                 say(
-                    "usage: benchmarks ingest [--quick] | aggregator [--quick] | wake-scan [--quick] | decode | soak SECONDS"
+                    "usage: benchmarks ingest [--quick] | aggregator [--quick] | wake-scan [--quick] | decode"
+                        + " | soak SECONDS"
                         + " | load ours|floor|rust|go CONNECTIONS DAYS SECONDS"
                         + " | compare [PROGRAM][,NAME=VALUE]…|floor|rust|go …",
                     to: STDERR_FILENO

@@ -150,7 +150,7 @@ import WakeRules
         _ = try store.resume()
         let settings = PostgresConnection.recommendedSettings + [("role", "daybook_wake")]
         let connection = try PostgresConnection(url: database.url, applicationName: "wake", settings: settings)
-        try SchemaGate.check(connection, build: 1)
+        try SchemaGate.check(connection, build: 2)
         try WakeMonths(connection).ensureAhead(of: WakesUnderTest.today)
         _ = try WakeMonths(connection).drop(olderThan: 180, today: WakesUnderTest.today)
         _ = try ProviderTokenRows(connection).renew(keyID: "K", from: nil, jwt: "a", issuedAt: now)

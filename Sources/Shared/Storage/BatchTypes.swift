@@ -313,6 +313,6 @@ public struct BatchWrites {
         sourceRows.isEmpty && removedSourceRows.isEmpty && canonicalDays.isEmpty && removedCanonicalDays.isEmpty
             && connections.isEmpty && removedConnections.isEmpty && wakes.isEmpty && removedWakes.isEmpty
             && accounts.isEmpty && accountSources.isEmpty && devices.isEmpty && outdatedDevices.isEmpty
-            && deletedDevices.isEmpty
+            && deletedDevices.isEmpty && answers.isEmpty
     }
 }
