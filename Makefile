@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz bench-ingest torture lint format clean
+.PHONY: run demo test quick ci nightly fuzz bench-ingest bench-wake torture lint format clean
 
 run:
 	@Scripts/run
@@ -24,6 +24,9 @@ fuzz:
 
 bench-ingest:
 	@Scripts/bench-ingest
+
+bench-wake:
+	@Scripts/bench-wake
 
 lint:
 	@Scripts/lint

@@ -177,7 +177,7 @@ let benchmarks: [Target] = [
         name: "benchmarks",
         dependencies: [
             "Authentication", "CBareWalk", "CLoad", "DevelopmentStack", "Domain", "IngestService", "JSON", "Kafka",
-            "MessageContract", "TestSupport", "TimeZones",
+            "MessageContract", "Push", "PushStandIn", "ServiceRuntime", "TestSupport", "TimeZones",
         ],
         path: "Benchmarks/Runner"
     ),

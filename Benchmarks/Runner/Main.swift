@@ -9,6 +9,7 @@ struct Main {
         if isQuick { arguments.removeLast() }
         do {
             switch arguments {
+            case ["wake-push"]: try WakePushBenchmark(isQuick: isQuick).run()
             case ["ingest"]: try IngestBenchmark(isQuick: isQuick).run()
             case ["decode"]: say(try DecodeBenchmark(days: 15).summary)
             default:
