@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz soak bench-ingest bench-aggregator torture check-deploy load-stack lint format clean
+.PHONY: run demo test quick ci nightly fuzz soak bench-ingest bench-aggregator bench-wake torture check-deploy load-stack lint format clean
 
 run:
 	@Scripts/run
@@ -36,6 +36,9 @@ check-deploy:
 
 load-stack:
 	@Scripts/load-stack
+
+bench-wake:
+	@Scripts/bench-wake
 
 lint:
 	@Scripts/lint

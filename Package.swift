@@ -193,7 +193,8 @@ let benchmarks: [Target] = [
         name: "benchmarks",
         dependencies: [
             "Authentication", "CBareWalk", "CLoad", "DevelopmentStack", "Domain", "IngestService", "JSON", "Kafka",
-            "MessageContract", "Postgres", "Storage", "TestSupport", "TimeZones", "WakeRules",
+            "MessageContract", "Postgres", "Push", "PushStandIn", "ServiceRuntime", "Storage", "TestSupport",
+            "TimeZones", "WakeRules",
         ],
         path: "Benchmarks/Runner"
     ),

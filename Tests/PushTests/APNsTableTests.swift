@@ -40,7 +40,10 @@ import Testing
         var bad = Reply(400, "BadDeviceToken")
         bad.gate = 100
         bad.times = 100
-        let scene = try Scene(StandInScript(others: [Reply(200), bad, Reply(400, "BadDeviceToken")]))
+        var options = PushStandIn.Options()
+        options.mostStreams = 100
+        let script = StandInScript(others: [Reply(200), bad, Reply(400, "BadDeviceToken")])
+        let scene = try Scene(script, options: options)
         // The first one succeeds, so that the burst begins.
         #expect(scene.outcome(1) == .accepted)
         for id in 2...400 { #expect(scene.send(id)) }
@@ -102,7 +105,7 @@ import Testing
         let token = Scene.token(1)
         let scene = try Scene(StandInScript(tokens: [token: [Reply(400, "IdleTimeout"), Reply()]]))
         #expect(scene.outcome(1, token: token) == .accepted)
-        #expect(scene.standIn.connections == 2)
+        #expect(scene.pushConnections == 2)
         let stubborn = try Scene(StandInScript(tokens: [token: [Reply(400, "IdleTimeout")]]))
         #expect(stubborn.outcome(1, token: token) == .refused(retryAfter: nil))
         #expect(stubborn.standIn.received.count == 2)
@@ -160,7 +163,7 @@ import Testing
         let time = PhaseTime(speed: 50)
         let scene = try Scene(StandInScript(others: [Reply(503, "Shutdown"), Reply()]), time: time)
         #expect(scene.outcome(1) == .accepted)
-        #expect(scene.standIn.connections == 2)
+        #expect(scene.pushConnections == 2)
     }
 
     /// Case W6.

@@ -42,12 +42,12 @@ import Testing
         let scene = try Scene(StandInScript(others: [Reply(), Reply(.goAwayBefore), Reply()]))
         #expect(scene.outcome(1) == .accepted)
         #expect(scene.outcome(2) == .accepted)
-        #expect(scene.standIn.connections == 2)
+        #expect(scene.pushConnections == 2)
         // The stand-in saw it twice: its own word is that the first time did not count.
         #expect(scene.standIn.received.map(\.token) == [1, 2, 2].map(Scene.token))
         let polite = try Scene(StandInScript(others: [Reply(), Reply(.goAwayAfter), Reply()]))
         for id in 1...3 { #expect(polite.outcome(id) == .accepted) }
-        #expect(polite.standIn.connections == 2)
+        #expect(polite.pushConnections == 2)
         #expect(polite.standIn.received.map(\.token) == [1, 2, 3].map(Scene.token))
     }
 
@@ -65,7 +65,6 @@ import Testing
         let outcomes = scene.collector.outcomes
         #expect(outcomes.count == 300)
         #expect(outcomes.values.allSatisfy { $0.count == 1 })
-        // Those that were answered, or are above the last stream, are accepted; nothing else can be told of the rest.
         for (id, outcome) in outcomes { #expect(outcome == [.accepted], "request \(id)") }
         let answered = scene.standIn.received.filter { $0.status == 200 && $0.connection == 1 }.map(\.token)
         #expect(Set(answered).count == answered.count)
@@ -112,10 +111,25 @@ import Testing
         #expect(scene.standIn.received.count == 3)
     }
 
-    @Test func `a silent server is pinged; one that does not even answer that is left`() throws {
-        var machine = KeepAliveScenario()
-        machine.run()
-        #expect(machine.trace == [.nothing, .ping, .nothing, .dead])
+    @Test func `a quiet connection is pinged; one that does not even answer that is dead`() {
+        var machine = KeepAlive(idle: 100, busy: 50, answer: 10, now: 0)
+        #expect(machine.check(now: 99, isBusy: false) == .nothing)
+        #expect(machine.due(isBusy: true) == 50 && machine.due(isBusy: false) == 100)
+        #expect(machine.check(now: 100, isBusy: false) == .ping)
+        #expect(machine.check(now: 109, isBusy: false) == .nothing)
+        var answered = machine
+        answered.hear(now: 109)
+        #expect(answered.check(now: 110, isBusy: false) == .nothing)
+        #expect(machine.check(now: 110, isBusy: false) == .dead)
+    }
+
+    @Test func `a server that stops to answer pings is left, and what it had is unknown`() throws {
+        let time = PhaseTime(speed: 50)
+        let scene = try Scene(time: time)
+        #expect(scene.outcome(1) == .accepted)
+        // Its sockets stay open and say nothing, as a frozen peer's do.
+        scene.standIn.freeze()
+        #expect(scene.outcome(2) == .unknown)
     }
 
     @Test func `mayStillSend is asked before each try, also before a retry`() throws {
@@ -181,17 +195,5 @@ import Testing
         #expect(ends.count { $0 == [.unknown] } == 2)
         #expect(ends.count { $0 == [.notSent(.shuttingDown)] } == 7)
         #expect(scene.outcome(20) == .notSent(.shuttingDown))
-    }
-}
-
-private struct KeepAliveScenario {
-    var trace: [KeepAlive.Action] = []
-
-    mutating func run() {
-        var machine = KeepAlive(idle: 100, busy: 50, answer: 10, now: 0)
-        trace.append(machine.check(now: 99, isBusy: false))
-        trace.append(machine.check(now: 100, isBusy: false))
-        trace.append(machine.check(now: 109, isBusy: false))
-        trace.append(machine.check(now: 110, isBusy: false))
     }
 }

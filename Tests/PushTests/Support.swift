@@ -1,10 +1,11 @@
 import Domain
 import Foundation
-import Push
 import PushStandIn
 import ServiceRuntime
 import Synchronization
 import Testing
+
+@testable import Push
 
 /// Keys that are made once.
 enum TestKeys {
@@ -116,6 +117,7 @@ final class Scene {
     let sender: PushSender
     let store: InMemoryProviderTokenStore
     let time: PhaseTime
+    let productionPort: UInt16?
 
     init(
         _ script: StandInScript = StandInScript(),
@@ -146,7 +148,9 @@ final class Scene {
         configuration.apns = apns
         configuration.fcm = fcm
         configuration.certificateFile = standIn.authorityFile
+        if time.isFast { configuration.longestPollMilliseconds = 10 }
         try configure(&configuration, standIn)
+        productionPort = configuration.apns?.production.port
         sender = try PushSender(configuration, tokens: store, delegate: collector, time: time)
         try sender.start()
     }
@@ -156,6 +160,9 @@ final class Scene {
         _ = sender.waitStopped(until: .after(milliseconds: 10_000))
         standIn.stop()
     }
+
+    /// Connections that pushes came by; the token server's are others.
+    var pushConnections: Int { Set(standIn.received.map(\.connection)).count }
 
     /// Tokens are 64 hex digits.
     static func token(_ number: Int) -> String {
@@ -198,6 +205,7 @@ final class PhaseTime: TimeSource {
     private let system = SystemTime()
     private let speed: Int64
     private let start: Int64
+    var isFast: Bool { speed > 1 }
 
     init(wall: Instant = Scene.now, speed: Int64 = 1) {
         offset = Mutex(wall.microseconds - SystemTime().wallMicroseconds())

@@ -80,6 +80,8 @@ public struct PushConfiguration: Sendable {
     public var pingMilliseconds = 60_000
     /// How long a stop waits for answers to what is in flight.
     public var drainMilliseconds = 5000
+    /// How long a lane waits at most before it looks at the clock again; for tests, whose clocks run faster.
+    var longestPollMilliseconds: Int64 = 60_000
 
     public init() {}
 }

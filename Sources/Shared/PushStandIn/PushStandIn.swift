@@ -89,6 +89,12 @@ public final class PushStandIn: Sendable {
     /// How many connections were taken so far.
     public var connections: Int { shared.connections.load(ordering: .acquiring) }
 
+    /// Says and reads nothing more, with all connections open, until `stop`.
+    public func freeze() {
+        shared.isFrozen.store(true, ordering: .releasing)
+        shared.wake.signal()
+    }
+
     public func stop() {
         shared.stop()
         thread.join()

@@ -31,7 +31,9 @@ final class StandInLoop: ServerConnectionHandler {
     func run() {
         blockBrokenPipeSignal()
         readScript()
-        while !shared.stopFlag.isRaised { turn() }
+        while !shared.stopFlag.isRaised {
+            if shared.isFrozen.load(ordering: .acquiring) { shared.stopFlag.wait() } else { turn() }
+        }
     }
 
     private func turn() {

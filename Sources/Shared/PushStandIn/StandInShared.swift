@@ -24,6 +24,7 @@ final class StandInShared: Sendable {
     let wake = EventDescriptor()
     let stopFlag = StopFlag()
     let connections = Atomic<Int>(0)
+    let isFrozen = Atomic<Bool>(false)
     let options: PushStandIn.Options
     private let script: Mutex<ScriptProgress>
 

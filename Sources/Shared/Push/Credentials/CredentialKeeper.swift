@@ -95,9 +95,16 @@ final class CredentialKeeper: Sendable {
         wake.signal()
     }
 
-    /// Has the store looked at now: a pause is over.
+    /// Has the store looked at now: a pause is over, or somebody has mended what was wrong.
     func ask() {
-        state.withLock { $0.isAsked = true }
+        state.withLock { state in
+            state.isAsked = true
+            if case .unavailable = state.apns { state.apns = .pending }
+            if case .unavailable = state.fcm {
+                state.fcm = .pending
+                state.fcmStale = true
+            }
+        }
         wake.signal()
     }
 

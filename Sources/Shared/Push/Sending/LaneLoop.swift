@@ -87,7 +87,7 @@ final class LaneLoop: ClientConnectionHandler {
         fill()
         for link in links { link.connection.flush() }
         tidy()
-        poll(milliseconds: min(waitMilliseconds, mostMilliseconds))
+        poll(milliseconds: min(waitMilliseconds, mostMilliseconds, context.configuration.longestPollMilliseconds))
         watch()
         tidy()
     }
