@@ -3,8 +3,11 @@ enum CommandTable {
     static let commands: [any (Command & Sendable).Type] = [
         UpCommand.self, DownCommand.self, StatusCommand.self, EnvCommand.self,
         SendCommand.self, DayShowCommand.self, TokenCommand.self,
-        UserDeleteCommand.self, UserDisconnectCommand.self, UserPinCommand.self,
-        OffsetsCommand.self, RewindCommand.self, DeadLettersReleaseCommand.self, HashCommand.self,
-        MigrateCommand.self, ConfigCommand.self, BrokerCommand.self,
+        UserDeleteCommand.self, UserDisconnectCommand.self, UserPinCommand.self, UserExportCommand.self,
+        OffsetsCommand.self, RewindCommand.self, ReplayCommand.self, HashCommand.self,
+        VerifyCommand.self, RecomputeCommand.self,
+        DeadLettersListCommand.self, DeadLettersShowCommand.self, DeadLettersRedriveCommand.self,
+        DeadLettersDropCommand.self, DeadLettersReleaseCommand.self,
+        MigrateCommand.self, ConfigCommand.self, BrokerCommand.self, CompletionCommand.self,
     ]
 }

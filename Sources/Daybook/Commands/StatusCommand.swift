@@ -10,7 +10,7 @@ import Storage
 enum StatusCommand: Command {
     static let spec = CommandSpec(
         path: ["status"],
-        summary: "shows the parts, the lag by partition and the database",
+        summary: "shows the parts, the lag by partition, the wake queue and the database",
         description: [
             "Shows every part of the local stack with its pid and whether it is ready, how many records of each "
                 + "partition the workers have not applied yet, and whether the database answers and has this build's "
@@ -18,9 +18,15 @@ enum StatusCommand: Command {
             "Where no local stack runs but DAYBOOK_DATABASE_URL and DAYBOOK_KAFKA_BROKERS are set, it looks at those. "
                 + "Lag alone is no fault; a part that is not ready, a partition that the brake has stopped, or a "
                 + "database that is behind is one.",
+            "BEHIND is how long ago the newest applied record had arrived, where others wait behind it. With --watch it "
+                + "looks again and again, and shows rates since the last look: on a terminal in place, elsewhere one "
+                + "block below the other. The exit status is that of the last look.",
         ],
         options: [
             .flag("all", "Show the partitions without lag, too."),
+            .flag("watch", "Look again until Ctrl-C."),
+            .value("interval", "TIME", "With --watch: between two looks.", default: "2s"),
+            .value("count", "N", "With --watch: so many looks, then end."),
             .flag("json", "Everything as JSON."),
         ],
         environment: [
@@ -29,6 +35,7 @@ enum StatusCommand: Command {
         ],
         examples: [
             .init("daybook status", "A look."),
+            .init("daybook status --watch", "While something is going on."),
             .init("daybook status --json | grep '\"lag\"'", "For a script."),
         ],
         statuses: [
@@ -47,6 +54,43 @@ enum StatusCommand: Command {
                 next: "Start it with `daybook up`, or set DAYBOOK_DATABASE_URL and DAYBOOK_KAFKA_BROKERS."
             )
         }
+        guard arguments.has("watch") else {
+            let status = collect(access)
+            show(status, arguments, context.console)
+            return status.isFine ? .success : .failure
+        }
+        return try watch(access, arguments, context.console)
+    }
+
+    private static func watch(_ access: StackAccess, _ arguments: Arguments, _ console: Console) throws -> ExitCode {
+        let signals = StopSignals()
+        let interval = try arguments.duration("interval") ?? 2
+        let count = try arguments.integer("count", in: 1...1_000_000_000) ?? .max
+        var before: (status: StackStatus, at: Double)?
+        for look in 1...count {
+            let now = monotonicSeconds()
+            var status = collect(access)
+            if let before { status.measure(since: before.status, seconds: now - before.at) }
+            // Home, then the picture, then away with what is left of the old one: no flicker.
+            if console.isOutputTerminal { console.draw("\u{1B}[H\u{1B}[2J") }
+            if !arguments.has("json") { console.print(console.out.faint(DayText.moment(.now))) }
+            show(status, arguments, console)
+            if !console.isOutputTerminal && !arguments.has("json") { console.print() }
+            before = (status, now)
+            if look == count || signals.wait(milliseconds: interval * 1000) != nil { break }
+        }
+        return before?.status.isFine ?? true ? .success : .failure
+    }
+
+    private static func show(_ status: StackStatus, _ arguments: Arguments, _ console: Console) {
+        if arguments.has("json") {
+            console.print(status.json.text())
+        } else {
+            for line in status.text(console.out, allPartitions: arguments.has("all")) { console.print(line) }
+        }
+    }
+
+    private static func collect(_ access: StackAccess) -> StackStatus {
         var status = StackStatus()
         if let record = access.record {
             status.local = "up since \(record.startedAt), pid \(record.supervisor.pid), in \(access.folder.path)"
@@ -58,14 +102,7 @@ enum StatusCommand: Command {
         } catch {
             status.kafkaProblem = CommandFailure.from(error).message
         }
-        if arguments.has("json") {
-            context.console.print(status.json.text())
-        } else {
-            for line in status.text(context.console.out, allPartitions: arguments.has("all")) {
-                context.console.print(line)
-            }
-        }
-        return status.isFine ? .success : .failure
+        return status
     }
 
     private static func look(_ part: StackRecord.Part) -> StackStatus.Part {
@@ -96,6 +133,9 @@ enum StatusCommand: Command {
             }
             status.database = .init(isReachable: true, migration: Int(version), newest: newest, problem: problem)
             guard version > 0 else { return [:] }
+            if problem == nil {
+                status.database?.health = try DatabaseHealth.read(connection, now: Instant.now.microseconds)
+            }
             let all = try OffsetsStore(connection).all()
             return Dictionary(all.map { ($0.name, $0.state) }, uniquingKeysWith: { first, _ in first })
         } catch {
@@ -127,19 +167,24 @@ enum StatusCommand: Command {
         _ state: PartitionState?,
         _ place: TopicPartition,
         _ log: KafkaWatermarks,
-        _ cluster: String
+        _ cluster: String,
+        now: Instant = .now
     ) -> StackStatus.Lag {
         let isSameLog = state?.clusterID == cluster && (state?.nextOffset ?? 0) <= log.high
         let next = isSameLog ? state?.nextOffset : nil
         let applied = state.map(\.appliedThrough).flatMap { $0 > 0 ? Instant(microseconds: $0) : nil }
+        let records = max(0, log.high - max(next ?? log.low, log.low))
+        let age = applied.map { Int(clamping: max(0, now.microseconds - $0.microseconds) / 1_000_000) }
         return StackStatus.Lag(
             topic: place.topic,
             partition: Int(place.partition),
-            records: max(0, log.high - max(next ?? log.low, log.low)),
+            records: records,
             nextOffset: next,
             endOffset: log.high,
             isBraked: state?.brakedAt != nil,
-            appliedThrough: applied.map { DayText.moment($0) }
+            appliedThrough: applied.map { DayText.moment($0) },
+            seconds: records > 0 ? age : nil,
+            epoch: state?.epoch
         )
     }
 }
