@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz bench-ingest torture lint format clean
+.PHONY: run demo test quick ci nightly fuzz bench-ingest torture drill lint format clean
 
 run:
 	@Scripts/run
@@ -33,6 +33,9 @@ format:
 
 torture:
 	@Scripts/torture
+
+drill:
+	@Scripts/drill
 
 clean:
 	@rm -rf .build

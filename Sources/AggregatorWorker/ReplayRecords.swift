@@ -1,3 +1,4 @@
+public import Aggregation
 public import Domain
 internal import JSON
 public import Kafka
@@ -38,6 +39,19 @@ public struct ReplayCounts: Hashable, Sendable {
     public var retries = 0
 
     public init() {}
+
+    /// Counts a batch of so many records.
+    public mutating func note(_ batch: BatchCounts, _ records: Int) {
+        applied += records
+        changed += batch.changed
+        confirmed += batch.confirmed
+        older += batch.older
+        suppressed += batch.suppressed
+        belowFloor += batch.belowFloor
+        sourceRows += batch.sourceRowsWritten
+        canonical += batch.canonicalWritten
+        accounts += batch.accountsChanged
+    }
 
     public static func += (left: inout ReplayCounts, right: ReplayCounts) {
         left.read += right.read

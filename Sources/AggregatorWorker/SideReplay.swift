@@ -54,7 +54,7 @@ public final class SideReplay {
             do {
                 switch try runner.run(records, fence: nil) {
                 case .applied(let applied):
-                    note(applied, records.count)
+                    counts.note(applied, records.count)
                     return
                 case .tooManyOrigins(let refused):
                     counts.poison[PoisonReason.tooManyOrigins.code, default: 0] += refused.count
@@ -82,7 +82,7 @@ public final class SideReplay {
         for _ in 0..<Self.patience {
             do {
                 if case .applied(let applied) = try runner.run(Array(changes), fence: nil) {
-                    return note(applied, changes.count)
+                    return counts.note(applied, changes.count)
                 }
                 counts.retries += 1
             } catch let error as PostgresError {
@@ -120,17 +120,5 @@ public final class SideReplay {
 
     private func countRefused() {
         counts.poison[PoisonReason.refused.code, default: 0] += 1
-    }
-
-    private func note(_ applied: BatchCounts, _ records: Int) {
-        counts.applied += records
-        counts.changed += applied.changed
-        counts.confirmed += applied.confirmed
-        counts.older += applied.older
-        counts.suppressed += applied.suppressed
-        counts.belowFloor += applied.belowFloor
-        counts.sourceRows += applied.sourceRowsWritten
-        counts.canonical += applied.canonicalWritten
-        counts.accounts += applied.accountsChanged
     }
 }

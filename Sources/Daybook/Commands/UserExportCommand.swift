@@ -1,7 +1,5 @@
 import Configuration
 import Domain
-import Foundation
-import Glibc
 import Kafka
 import MessageContract
 import Storage
@@ -60,7 +58,7 @@ enum UserExportCommand: Command {
         }
         let document = UserExportText.json(user, export, log: log, letters: letters, at: .now)
         if let path = arguments.value("output") {
-            try write(document.text() + "\n", path)
+            try PrivateFile.write(document.text() + "\n", to: path)
         } else {
             context.console.print(document.text())
         }
@@ -126,28 +124,6 @@ enum UserExportCommand: Command {
         guard !wanted.isEmpty, bytes.count >= wanted.count else { return false }
         return (0...(bytes.count - wanted.count)).contains { start in
             bytes[start] == wanted[0] && bytes[start..<(start + wanted.count)].elementsEqual(wanted)
-        }
-    }
-
-    /// Never over a file that is there, and for nobody else to read.
-    private static func write(_ text: String, _ path: String) throws {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw CommandFailure(
-                .cannotCreate,
-                errno == EEXIST ? "\(path) exists already" : "\(path) can't be made (errno \(errno))",
-                next: "Name another file."
-            )
-        }
-        defer { close(descriptor) }
-        var bytes = Array(text.utf8)[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0 && errno == EINTR { continue }
-            guard count > 0 else {
-                throw CommandFailure(.cannotCreate, "\(path) could not be written", next: "Is the disk full?")
-            }
-            bytes = bytes.dropFirst(count)
         }
     }
 }

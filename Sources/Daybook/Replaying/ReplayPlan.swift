@@ -8,12 +8,16 @@ struct ReplayPlan: Hashable, Sendable {
     struct Place: Sendable {
         let place: TopicPartition
         let log: KafkaWatermarks
+        /// How many partitions the topic has.
+        var partitions = 1
         /// Only for times: the first record since then, nil for none.
         var fromAtTime: Int64?
         var toAtTime: Int64?
     }
 
     let stretches: [LogScan.Stretch]
+    /// By topic, also those partitions that are not read.
+    let partitions: [String: Int]
 
     var records: Int64 { stretches.reduce(0) { $0 &+ $1.count } }
 
@@ -26,6 +30,7 @@ struct ReplayPlan: Hashable, Sendable {
                 next: "Name one with --topic and --partition, or give a time or beginning."
             )
         }
+        partitions = Dictionary(places.map { ($0.place.topic, $0.partitions) }) { first, _ in first }
         stretches = try places.map { place in
             let start = try Self.offset(from, place, place.fromAtTime)
             let end = try Self.offset(to, place, place.toAtTime)

@@ -67,7 +67,7 @@ struct ReplayRequest: Sendable {
                 if let theirs, !theirs.contains(number) { continue }
                 let place = TopicPartition(topic: name, partition: number)
                 let log = try admin.watermarks(place, timeoutMilliseconds: 10_000)
-                places.append(ReplayPlan.Place(place: place, log: log))
+                places.append(ReplayPlan.Place(place: place, log: log, partitions: count))
             }
         }
         guard !places.isEmpty else {

@@ -21,17 +21,17 @@ public final class BatchStore {
         case rolledBack
     }
 
-    private struct Statements {
+    struct Statements {
         let fence, createAccounts, lockAccounts, control, accountSources, connections, readDays: PostgresPrepared
         let upsertSourceDays, upsertCanonicalDays, deleteSourceDays, deleteCanonicalDays: PostgresPrepared
         let upsertConnections, deleteConnections, updateAccounts, upsertAccountSources: PostgresPrepared
         let upsertWakes, deleteWakes: PostgresPrepared
     }
 
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
     private var statements: Statements?
-    private var parameters = PostgresParameters()
-    private var arrays = BatchArrays()
+    var parameters = PostgresParameters()
+    var arrays = BatchArrays()
 
     public init(_ connection: PostgresConnection) {
         self.connection = connection
@@ -50,7 +50,7 @@ public final class BatchStore {
 
     public var isBroken: Bool { connection.isBroken }
 
-    private func prepared() throws(PostgresError) -> Statements {
+    func prepared() throws(PostgresError) -> Statements {
         if let statements { return statements }
         let statements = Statements(
             fence: try connection.prepare("fence", BatchStatements.fence),
@@ -169,7 +169,7 @@ public final class BatchStore {
         if let brakedAt = fence.brakedAt { parameters.append(int8: brakedAt) } else { parameters.appendNull(.int8) }
     }
 
-    private func read(accounts result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+    func read(accounts result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
         snapshot.accounts.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {
             let user = try result.uuid(row, 0)
@@ -184,7 +184,7 @@ public final class BatchStore {
         }
     }
 
-    private func read(sources result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+    func read(sources result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
         for row in 0..<result.rowCount {
             let user = try result.uuid(row, 0)
             guard let source = Source(rawValue: UInt8(clamping: try result.int2(row, 1))) else {
@@ -198,7 +198,7 @@ public final class BatchStore {
         }
     }
 
-    private func read(connections result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+    func read(connections result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
         snapshot.connections.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {
             let user = try result.uuid(row, 0)
