@@ -136,7 +136,10 @@ let unitTests: [Target] = [
     tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
     tests(
         "Daybook",
-        ["Configuration", "Daybook", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Storage"]
+        [
+            "Aggregation", "AggregatorWorker", "Configuration", "Daybook", "DevelopmentStack", "Domain", "Kafka",
+            "MessageContract", "Storage",
+        ]
     ),
 ]
 

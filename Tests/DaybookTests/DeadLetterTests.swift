@@ -9,6 +9,8 @@ struct DeadLetterTests {
     private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
     private let noon = Instant(microseconds: 1_790_000_000_000_000)
 
+    private struct NoLetter: Error {}
+
     private func letter(
         _ offset: Int64,
         reason: String = "bad_json",
@@ -24,14 +26,14 @@ struct DeadLetterTests {
             "attempt": "\(attempt)", "schema": "days/1",
         ]
         headers["received-at"] = (received ?? noon).description
-        return try #require(
-            DeadLetter(
-                place: .init(partition: 0, offset: place ?? offset),
-                key: alice.description,
-                size: 120,
-                headers: headers.merging(more) { $1 }
-            )
+        let letter = DeadLetter(
+            place: .init(partition: 0, offset: place ?? offset),
+            key: alice.description,
+            size: 120,
+            headers: headers.merging(more) { $1 }
         )
+        guard let letter else { throw NoLetter() }
+        return letter
     }
 
     private func box(
@@ -49,8 +51,7 @@ struct DeadLetterTests {
         #expect(DeadLetter(place: .init(partition: 0, offset: 0), key: nil, size: 0, headers: [:]) == nil)
         // Numbers of a stranger do no harm.
         for text in ["", "x", "99999999999999999999"] {
-            let broken = try? letter(1, more: ["origin-offset": text])
-            #expect(broken == nil)
+            #expect(throws: NoLetter.self) { try letter(1, more: ["origin-offset": text]) }
         }
         #expect(try letter(1, more: ["attempt": "-5"]).identity.attempt == 1)
         let old = try letter(1, more: ["received-at": "never", "origin-timestamp": "9223372036854775807"])

@@ -49,13 +49,15 @@ enum DeadLetterText {
 
     static func text(_ groups: [Group], _ style: TextStyle) -> [String] {
         var table = TextTable([
-            .left("REASON"), .left("TOPIC"), .left("BUILD"), .right("COUNT"), .right("OPEN"), .left("OLDEST"),
-            .left("NEWEST"), .left("EXAMPLE"),
+            .left("REASON"), .left("TOPIC"), .left("BUILD"), .right("COUNT"), .right("OPEN"),
+            .right("REDRIVEN"), .right("DROPPED"), .left("OLDEST"), .left("NEWEST"), .left("EXAMPLE"),
         ])
         for group in groups {
             table.add([
                 group.reason, group.topic, group.build, grouped(group.count), grouped(group.states["open"] ?? 0),
-                DayText.moment(group.oldest), DayText.moment(group.newest), group.example,
+                grouped(group.states["redriven"] ?? 0),
+                grouped((group.states["dropped"] ?? 0) + (group.states["deleted"] ?? 0)), DayText.moment(group.oldest),
+                DayText.moment(group.newest), group.example,
             ])
         }
         return table.lines(style)

@@ -42,7 +42,7 @@ struct PreviewReport: Sendable {
     let users: Int
     let days: Int
     /// Days of which only it would change whether they are final.
-    let finals: Int
+    private(set) var finals = 0
     private(set) var metrics: [Metric: Counts] = [:]
     private(set) var passages: [Passage: Int] = [:]
     /// In the order of users, days and metrics.
@@ -52,13 +52,11 @@ struct PreviewReport: Sendable {
         self.counts = counts
         users = Set(changes.keys.map(\.user)).count
         days = changes.count
-        var finals = 0
         for (key, change) in changes.sorted(by: { $0.key < $1.key }) {
             let before = lines.count
             for metric in Metric.allCases { add(key, metric, change) }
             if lines.count == before { finals += 1 }
         }
-        self.finals = finals
     }
 
     private mutating func add(_ key: UserDay, _ metric: Metric, _ change: PreviewRunner.Change) {
