@@ -226,11 +226,13 @@ struct LaneFactory: Sendable {
     }
 
     private var consumerProperties: KafkaProperties.List {
-        let ours: KafkaProperties.List = [
+        var ours: KafkaProperties.List = [
             ("group.id", group),
             ("session.timeout.ms", String(configuration.consumer.sessionTimeoutMilliseconds)),
             ("max.poll.interval.ms", String(configuration.consumer.maxPollIntervalMilliseconds)),
         ]
+        // Every lane is a member of its own.
+        if let instance = configuration.consumer.instance { ours.append(("group.instance.id", "\(instance)-\(name)")) }
         return ours + kafkaProperties
     }
 

@@ -287,7 +287,8 @@ struct SourcesTests {
 
     @Test(arguments: [
         ("DAYBOOK_KAFKA_ACKS", "depend on it"), ("DAYBOOK_KAFKA_BOOTSTRAP_SERVERS", "DAYBOOK_KAFKA_BROKERS"),
-        ("DAYBOOK_KAFKA_GROUP_ID", "DAYBOOK_CONSUMER_GROUP"), ("DAYBOOK_KAFKA_lower", "not a setting"),
+        ("DAYBOOK_KAFKA_GROUP_ID", "DAYBOOK_CONSUMER_GROUP"),
+        ("DAYBOOK_KAFKA_GROUP_INSTANCE_ID", "DAYBOOK_CONSUMER_INSTANCE"), ("DAYBOOK_KAFKA_lower", "not a setting"),
         ("DAYBOOK_KAFKA_", "not a setting"),
     ])
     func `properties that guarantees depend on can't be set`(key: String, word: String) {

@@ -2,6 +2,7 @@ import DevelopmentStack
 import Domain
 import Foundation
 import Glibc
+import Kafka
 import MessageContract
 import Postgres
 import Storage
@@ -103,17 +104,23 @@ import Testing
         #expect(try worker.stop() == 0)
     }
 
-    @Test func `a position below the log's start stops the partition, or goes on behind the gap, by policy (C10)`()
-        throws
-    {
-        let pipeline = try PipelineUnderTest(.mock, partitions: 1)
+    @Test(arguments: KafkaUnderTest.Kind.allAvailable)
+    func `a position below the log's start stops the partition, or goes on behind the gap, by policy (C10)`(
+        kind: KafkaUnderTest.Kind
+    ) throws {
+        // The development broker keeps 5 MiB of a partition; this makes a real one do the same.
+        let pipeline = try PipelineUnderTest(
+            kind,
+            partitions: 1,
+            broker: ["log.retention.check.interval.ms=500", "log.initial.task.delay.ms=500"],
+            topics: ["segment.bytes": "1048576", "retention.bytes": "4194304"]
+        )
         defer { pipeline.kafka.stop() }
         let publisher = try pipeline.publisher()
         try pipeline.publish(0..<5, over: publisher)
         let first = try pipeline.startWorker()
         try pipeline.waitUntilApplied(worker: first)
         #expect(try first.stop() == 0)
-        // The development broker keeps 5 MiB of a partition.
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<9 {
             let noise = (0..<900_000).map { _ in UInt8.random(in: 0...255, using: &generator) }
@@ -122,6 +129,11 @@ import Testing
         }
         try publisher.publish(alice, .appleHealth, receivedAt: now, localDate: today, [(today, [.steps: 10])])
         try publisher.flush()
+        let admin = try KafkaAdmin(properties: pipeline.kafka.properties(), log: { _ in })
+        try Eventually.holds("the log starts later", seconds: 60) {
+            let log = TopicPartition(topic: Topic.daysLive.name(prefix: ""), partition: 0)
+            return try admin.watermarks(log, timeoutMilliseconds: 5000).low > 5
+        }
         let stopped = try pipeline.startWorker()
         try Eventually.holds("it says so", seconds: 60) {
             stopped.output.contains("records were dropped by retention before they were read")

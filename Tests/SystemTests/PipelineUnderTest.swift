@@ -17,14 +17,25 @@ struct PipelineUnderTest {
     static let today = CalendarDay(daysSinceEpoch: Int32(Date().timeIntervalSince1970 / 86_400))
     static let now = Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
 
-    init(_ kind: KafkaUnderTest.Kind, partitions: Int = 2) throws {
+    /// - Parameters:
+    ///   - kind: of the broker.
+    ///   - partitions: of each topic.
+    ///   - broker: settings of a real broker, `key=value`.
+    ///   - topics: settings of a real broker's topics.
+    /// - Throws: whatever did not start.
+    init(
+        _ kind: KafkaUnderTest.Kind,
+        partitions: Int = 2,
+        broker: [String] = [],
+        topics: [String: String] = [:]
+    ) throws {
         let kafka =
             switch kind {
             case .mock:
                 try KafkaUnderTest.mock(topics: Self.topics(partitions))
-            case .real: try KafkaUnderTest.start(.real)
+            case .real: try KafkaUnderTest.start(.real, settings: broker)
             }
-        if kafka.mock == nil { try Self.createTopics(on: kafka, partitions) }
+        if kafka.mock == nil { try Self.createTopics(on: kafka, partitions, topics) }
         try self.init(on: kafka, partitions: partitions)
     }
 
@@ -42,13 +53,17 @@ struct PipelineUnderTest {
         Topic.allCases.map { ($0.name(prefix: ""), partitions) }
     }
 
-    private static func createTopics(on kafka: KafkaUnderTest, _ partitions: Int) throws {
+    private static func createTopics(
+        on kafka: KafkaUnderTest,
+        _ partitions: Int,
+        _ settings: [String: String]
+    ) throws {
         let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
         let specifications = topics(partitions).map { topic in
             KafkaTopicSpecification(
                 name: topic.name,
                 partitions: Int32(clamping: topic.partitions),
-                settings: ["message.timestamp.type": "LogAppendTime"]
+                settings: settings.merging(["message.timestamp.type": "LogAppendTime"]) { $1 }
             )
         }
         try admin.create(specifications, timeoutMilliseconds: 20_000)

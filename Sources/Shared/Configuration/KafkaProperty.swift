@@ -17,6 +17,7 @@ public struct KafkaProperty: Sendable {
         "bootstrap.servers": "is set by DAYBOOK_KAFKA_BROKERS",
         "metadata.broker.list": "is set by DAYBOOK_KAFKA_BROKERS",
         "group.id": "is set by DAYBOOK_CONSUMER_GROUP",
+        "group.instance.id": "is set by DAYBOOK_CONSUMER_INSTANCE",
         "session.timeout.ms": "is set by DAYBOOK_SESSION_TIMEOUT_MS",
         "max.poll.interval.ms": "is set by DAYBOOK_MAX_POLL_INTERVAL_MS",
         "acks": fixed,

@@ -28,14 +28,14 @@ public struct KafkaUnderTest: Sendable, CustomStringConvertible {
         }
     }()
 
-    /// A cluster of the test's own, for tests that take brokers down.
-    public static func start(_ kind: Kind, brokers: Int = 1) throws -> KafkaUnderTest {
+    /// A cluster of the test's own, for tests that take brokers down; `settings` are a real broker's (`key=value`).
+    public static func start(_ kind: Kind, brokers: Int = 1, settings: [String] = []) throws -> KafkaUnderTest {
         switch kind {
         case .mock:
             let mock = try MockKafkaCluster(brokers: brokers)
             return KafkaUnderTest(kind: kind, bootstrapServers: mock.bootstrapServers, mock: mock, real: nil)
         case .real:
-            let real = try RealKafka(nodes: brokers)
+            let real = try RealKafka(nodes: brokers, settings: settings)
             return KafkaUnderTest(kind: kind, bootstrapServers: real.bootstrapServers, mock: nil, real: real)
         }
     }

@@ -4,12 +4,15 @@ import Glibc
 public struct AggregatorConfiguration: Sendable {
     public struct Consumer: Sendable {
         public let group: String
+        /// Nil: a member of the group leaves it when it stops, and comes as a new one.
+        public let instance: String?
         public let sessionTimeoutMilliseconds: Int
         public let maxPollIntervalMilliseconds: Int
         public let lostLogPolicy: LostLogPolicy
 
         init(_ reader: inout ConfigurationReader) {
             group = reader.read(Settings.Aggregator.consumerGroup)
+            instance = reader.readOptional(Settings.Aggregator.consumerInstance)
             sessionTimeoutMilliseconds = reader.read(Settings.Aggregator.sessionTimeout)
             maxPollIntervalMilliseconds = reader.read(Settings.Aggregator.maxPollInterval)
             lostLogPolicy = reader.read(Settings.Aggregator.lostLogPolicy)

@@ -7,6 +7,15 @@ extension Settings {
             for: [.aggregator, .tool],
             "The consumer group that shares the partitions out among workers."
         )
+        public static let consumerInstance = Setting(
+            "DAYBOOK_CONSUMER_INSTANCE",
+            .name("a name without spaces", longest: 100),
+            .optional,
+            for: [.aggregator],
+            "A name that this process keeps over restarts and shares with no other (static membership): it gets its"
+                + " partitions back without a rebalance if it returns within DAYBOOK_SESSION_TIMEOUT_MS. Until then"
+                + " nobody else reads them, after a clean stop too."
+        )
         public static let workerLanes = Setting(
             "DAYBOOK_WORKER_LANES",
             .integer(1...256),
@@ -101,10 +110,10 @@ extension Settings {
         )
 
         static let all = [
-            consumerGroup.description, workerLanes.description, historyLanes.description, batchDays.description,
-            batchRecords.description, batchBytes.description, batchWait.description, sessionTimeout.description,
-            maxPollInterval.description, lostLogPolicy.description, brakeShare.description, brakeWindow.description,
-            brakeRun.description, retentionDays.description,
+            consumerGroup.description, consumerInstance.description, workerLanes.description, historyLanes.description,
+            batchDays.description, batchRecords.description, batchBytes.description, batchWait.description,
+            sessionTimeout.description, maxPollInterval.description, lostLogPolicy.description, brakeShare.description,
+            brakeWindow.description, brakeRun.description, retentionDays.description,
         ]
     }
 }
