@@ -37,9 +37,7 @@ struct DeadLetter: Hashable, Sendable {
         return Instant(microseconds: overflow ? 0 : microseconds)
     }
 
-    /// Nil for a record that no worker of Daybook wrote.
-    ///
-    /// - Parameter headers: by name, of two with one name the last.
+    /// Nil for a record that no worker of Daybook wrote. `headers` are by name, of two with one name the last.
     init?(place: Place, key: String?, size: Int, headers: [String: String]) {
         func text(_ name: StaticString) -> String? { headers[name.description] }
         guard let topic = text(DeadLetterHeaders.topic),

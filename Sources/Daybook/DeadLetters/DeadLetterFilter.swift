@@ -44,9 +44,7 @@ struct DeadLetterFilter: Hashable, Sendable {
         "TOPIC/PARTITION/OFFSET, as `daybook dead-letters list --each` shows it; or all."
     )
 
-    /// - Parameters:
-    ///   - arguments: of a command with `options`; `LETTER` is the first positional, if the command has one.
-    ///   - named: whether it has.
+    /// Takes the words of a command with `options`; `named`: and with `LETTER` as its first argument.
     init(_ arguments: Arguments, named: Bool, now: Instant) throws {
         if named, let text = arguments.positional(0), text != "all" {
             guard let name = Name(text) else {

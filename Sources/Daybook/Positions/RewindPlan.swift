@@ -11,10 +11,7 @@ enum RewindTarget: Hashable, Sendable {
     case time(Instant)
 
     /// `beginning`, `end`, an offset, an RFC 3339 time, or a length of time ago such as `2h`.
-    ///
-    /// - Parameters:
-    ///   - text: as it stands behind the option.
-    ///   - option: whose value it is, and of which command, for the error.
+    /// `option` and `command` are for the error.
     init(_ text: String, now: Instant, option: String = "to", command: String = "rewind") throws {
         if text == "beginning" {
             self = .beginning

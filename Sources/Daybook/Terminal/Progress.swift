@@ -17,9 +17,8 @@ final class Progress {
         started = now
     }
 
-    /// - Parameters:
-    ///   - done: of `total`; what was done by an earlier run is not counted here but in `fraction`.
-    ///   - fraction: how much of everything is done, if that is not `done / total`.
+    /// `fraction` is how much of everything is done, if that is not `done / total`: what an earlier run did is not in
+    /// `done`.
     func show(_ done: Int, of total: Int, fraction: Double? = nil, now: Double = monotonicSeconds()) {
         guard console.isErrorTerminal, now - shownAt >= 0.2 else { return }
         shownAt = now

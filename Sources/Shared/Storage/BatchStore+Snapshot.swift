@@ -22,8 +22,7 @@ extension BatchStore {
     }
 
     /// What a batch reads under its locks, here without them. Users without an account are left out.
-    ///
-    /// - Parameter users: sorted, without repetitions.
+    /// `users` are sorted, without repetitions.
     public func peek(users: [TouchedUser]) throws -> BatchSnapshot {
         let statements = try prepared()
         arrays.load(users: users)

@@ -37,7 +37,7 @@ public struct DatabaseHealth: Hashable, Sendable {
         self.wakesDue = wakesDue
     }
 
-    /// - Parameter now: in microseconds since 1970.
+    /// `now` is in microseconds since 1970.
     public static func read(_ connection: PostgresConnection, now: Int64) throws(PostgresError) -> DatabaseHealth {
         var parameters = PostgresParameters()
         parameters.append(int8: now)

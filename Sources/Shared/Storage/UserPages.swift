@@ -89,22 +89,15 @@ public struct UserPages {
 
     /// Some users from the beginning of the stretch, in one read-only snapshot; nil where it holds none any more.
     /// Canonical days that belong to no account are found, too.
-    ///
-    /// - Parameters:
-    ///   - range: the page begins at its first user.
-    ///   - limit: so many users at most.
+    /// The page begins at the stretch's first user and has at most `limit` users.
     public func snapshot(_ range: UserRange, limit: Int) throws -> UserPage? {
         try connection.simpleQuery("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         defer { _ = try? connection.simpleQuery("COMMIT") }
         return try read(range, limit: limit, locks: false)
     }
 
-    /// Reads a page inside a transaction.
-    ///
-    /// - Parameters:
-    ///   - range: the page begins at its first user.
-    ///   - limit: so many users at most.
-    ///   - locks: takes the accounts' locks first, in the order of their keys as every writer does.
+    /// Reads a page inside a transaction; `locks`: takes the accounts' locks first, in the order of their keys as every
+    /// writer does.
     func read(_ range: UserRange, limit: Int, locks: Bool) throws -> UserPage? {
         var parameters = Self.parameters(range)
         parameters.append(int8: Int64(limit))
