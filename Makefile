@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz bench-ingest torture drill lint format clean
+.PHONY: run demo test quick ci nightly fuzz bench-ingest bench-aggregator torture drill lint format clean
 
 run:
 	@Scripts/run
@@ -24,6 +24,9 @@ fuzz:
 
 bench-ingest:
 	@Scripts/bench-ingest
+
+bench-aggregator:
+	@Scripts/bench-aggregator
 
 lint:
 	@Scripts/lint

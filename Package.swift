@@ -175,7 +175,7 @@ let benchmarks: [Target] = [
         name: "benchmarks",
         dependencies: [
             "Authentication", "CBareWalk", "CLoad", "DevelopmentStack", "Domain", "IngestService", "JSON", "Kafka",
-            "MessageContract", "TestSupport", "TimeZones",
+            "MessageContract", "Postgres", "Storage", "TestSupport", "TimeZones",
         ],
         path: "Benchmarks/Runner"
     ),

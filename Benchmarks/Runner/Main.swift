@@ -1,6 +1,7 @@
 import Glibc
 
-/// `benchmarks ingest [--quick]` and `benchmarks decode` (a part of it) print figures; exits with 0 whether goals are reached or not.
+/// `benchmarks ingest [--quick]`, `benchmarks decode` (a part of it), `benchmarks aggregator [--quick]` and
+/// `benchmarks replay [--quick]` print figures; exits with 0 whether goals are reached or not.
 @main
 struct Main {
     static func main() {
@@ -11,8 +12,13 @@ struct Main {
             switch arguments {
             case ["ingest"]: try IngestBenchmark(isQuick: isQuick).run()
             case ["decode"]: say(try DecodeBenchmark(days: 15).summary)
+            case ["aggregator"]: try AggregatorBenchmark(isQuick: isQuick).run()
+            case ["replay"]: try ReplayBenchmark(isQuick: isQuick).run()
             default:
-                say("usage: benchmarks ingest [--quick] | decode", to: STDERR_FILENO)
+                say(
+                    "usage: benchmarks ingest [--quick] | decode | aggregator [--quick] | replay [--quick]",
+                    to: STDERR_FILENO
+                )
                 exit(64)
             }
         } catch {

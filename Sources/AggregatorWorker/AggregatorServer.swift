@@ -18,6 +18,7 @@ public enum AggregatorServer {
         log: Log,
         until stop: StopFlag = ShutdownSignal.flag
     ) -> Int32 {
+        KafkaMemory.keepFreedBlocks()
         let registry = MetricsRegistry()
         ProcessMetrics.register(in: registry)
         let lanes = LanePool(configuration, metrics: WorkerMetrics(registry), log: log)

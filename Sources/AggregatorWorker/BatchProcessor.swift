@@ -28,7 +28,7 @@ final class BatchProcessor {
     private let months: MonthKeeper
     private let letters: DeadLetterWriter
     private let owner: UUID128
-    private let limits: BatchCut.Limits
+    private var growth: BatchGrowth
     private let metrics: WorkerMetrics
     private let log: Log
     private let time: any TimeSource
@@ -47,11 +47,14 @@ final class BatchProcessor {
         self.months = months
         self.letters = letters
         self.owner = owner
-        self.limits = limits
+        growth = BatchGrowth(limits)
         self.metrics = metrics
         self.log = log
         self.time = time
     }
+
+    /// What the next batch may hold.
+    var limits: BatchCut.Limits { growth.limits }
 
     /// - Parameters:
     ///   - partition: with what waits on it.
@@ -114,7 +117,9 @@ final class BatchProcessor {
                 ? try runner.run(records, fence: fence) : try runner.run(changes, fence: fence)
             switch result {
             case .applied(let counts):
-                metrics.batchSeconds.observe(nanoseconds: time.monotonicNanoseconds() - started)
+                let taken = time.monotonicNanoseconds() - started
+                metrics.batchSeconds.observe(nanoseconds: taken)
+                growth.note(nanoseconds: taken, days: records.reduce(0) { $0 + $1.readings.count })
                 note(counts, poison, records: batch.count, topic: partition.name.topic)
                 if appliedThrough > 0 {
                     let age = Double(time.wallMicroseconds() - appliedThrough) / 1_000_000

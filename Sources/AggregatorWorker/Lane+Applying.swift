@@ -10,9 +10,12 @@ extension Lane {
         for name in partitions.keys.sorted() {
             guard !stop.isRaised, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else { return }
             guard let partition = partitions[name], partition.isReading, !partition.waiting.isEmpty,
-                partition.retryAt <= time.monotonicNanoseconds()
+                partition.retryAt <= time.monotonicNanoseconds(), isDue(partition)
             else { continue }
-            conclude(process(partition), of: name)
+            isApplying = true
+            let outcome = process(partition)
+            isApplying = false
+            conclude(outcome, of: name)
         }
     }
 
@@ -26,6 +29,13 @@ extension Lane {
             yielding.note(days: taken, nanoseconds: time.monotonicNanoseconds() - started)
         }
         return outcome
+    }
+
+    /// While there is more to fetch, batches that are not full get larger first.
+    private func isDue(_ partition: LanePartition) -> Bool {
+        if isDrained || partition.isFull(processor.limits) { return true }
+        let wait = Self.longestWait * Int64(settings.batchWaitMilliseconds) * 1_000_000
+        return time.monotonicNanoseconds() - partition.waitingSince >= wait
     }
 
     func conclude(_ outcome: BatchProcessor.Outcome, of name: TopicPartition) {

@@ -29,6 +29,8 @@ extension Lane {
                 }
                 partitions[name] = partition
             }
+            // Read in the assignment before: what follows from the new starts on may lie before it.
+            ahead.removeAll()
             try consumer.assign(starts)
             paused = []
             otherLogs = []

@@ -68,11 +68,21 @@ final class Lane {
     private var isBusy = false
     /// Partitions whose record before the position was another one: they are read from the beginning.
     var otherLogs: Set<TopicPartition> = []
+    /// The last gathering took all there was, so that no batch needs wait to get larger.
+    var isDrained = true
+    /// Read while the database worked on the batch before.
+    var ahead = ReadAhead<PendingRecord>()
+    /// What was polled behind it and is no record: its turn comes once the batch is done.
+    private var heldPoll: KafkaPoll?
+    /// A batch is in the database.
+    var isApplying = false
     /// Set while a partition is somebody else's in the database but ours in the group, or could not be asked.
     var claimAgainAt: Int64?
 
     static let databaseBackoff = Backoff(base: .milliseconds(100), cap: .seconds(5))
     static let batchBackoff = Backoff(base: .milliseconds(20), cap: .seconds(5))
+    /// A partition whose records wait this long gets its batch although others have more; in multiples of the wait.
+    static let longestWait: Int64 = 10
     static let lookInterval: Int64 = 5_000_000_000
     /// Between two tries to find out what log a partition is.
     static let recheckDelay: Int64 = 500_000_000
@@ -110,6 +120,7 @@ final class Lane {
         self.time = time
         self.publish = publish
         health.isDatabaseReachable = true
+        connection.whileWaiting = { [weak self] in self?.readAhead() ?? false }
     }
 
     /// Works until the flag is raised; then leaves the group. What was polled and not applied is left to the next
@@ -119,6 +130,8 @@ final class Lane {
             setBusy(false)
             forgetGauges()
             partitions.removeAll()
+            ahead.removeAll()
+            heldPoll = nil
             consumer.close(timeoutMilliseconds: 5000)
         }
         while !stop.isRaised {
@@ -147,20 +160,27 @@ final class Lane {
         return Int32(clamping: min(max((next - now) / 1_000_000, 0), 100))
     }
 
-    /// Takes what comes, up to a full batch or the lane's memory. A batch that is not full waits a moment for more:
-    /// one transaction for ten records costs little more than one for a single one.
+    /// Takes what comes, up to a full batch of one partition or the lane's memory. A batch that is not full waits a
+    /// moment for more: one transaction for ten records costs little more than one for a single one.
     /// Records that nobody wants any more count too: they come as fast as they can be dropped.
     func gather() {
+        isDrained = true
         guard partitions.values.contains(where: { !$0.waiting.isEmpty && $0.failures == 0 }) else { return }
         let until = time.monotonicNanoseconds() + Int64(settings.batchWaitMilliseconds) * 1_000_000
-        var days = 0
+        let limits = processor.limits
         var records = 0
-        while days < settings.limits.days, records < settings.limits.records, bufferedBytes < settings.bufferBytes {
+        while records < 4 * limits.records {
+            // Not for every record: it asks all partitions.
+            if records % 16 == 0 && isEnough(limits) { break }
             let left = Int32(clamping: max(0, (until - time.monotonicNanoseconds()) / 1_000_000))
-            guard let taken = pollOnce(timeoutMilliseconds: left) else { return }
-            days += taken
+            guard pollOnce(timeoutMilliseconds: left) != nil else { return }
             records += 1
         }
+        isDrained = false
+    }
+
+    private func isEnough(_ limits: BatchCut.Limits) -> Bool {
+        bufferedBytes >= settings.bufferBytes || partitions.values.contains { $0.isFull(limits) }
     }
 
     var bufferedBytes: Int { partitions.values.reduce(0) { $0 + $1.waitingBytes } }
@@ -168,9 +188,12 @@ final class Lane {
     /// Returns the days of a record that was taken; nil for anything else.
     @discardableResult
     func pollOnce(timeoutMilliseconds: Int32) -> Int? {
-        switch consumer.poll(timeoutMilliseconds: timeoutMilliseconds) {
+        if let pending = ahead.popFirst() { return take(pending.record, pending.content) }
+        let next = heldPoll ?? consumer.poll(timeoutMilliseconds: timeoutMilliseconds)
+        heldPoll = nil
+        switch next {
         case .nothing: return nil
-        case .record(let record): return take(record)
+        case .record(let record): return take(record, nil)
         case .assigned(let names):
             forgetGauges()
             partitions = [:]
@@ -205,7 +228,25 @@ final class Lane {
         return nil
     }
 
-    func take(_ record: KafkaRecord) -> Int? {
+    /// Reads and decodes one record while the database works; false where there is nothing to do. A rebalance that comes
+    /// meanwhile is kept for the next poll, so that it never meets a batch in the middle.
+    private func readAhead() -> Bool {
+        guard isApplying, heldPoll == nil, ahead.hasRoom(processor.limits) else { return false }
+        let next = consumer.poll(timeoutMilliseconds: 0)
+        switch next {
+        case .nothing: return false
+        case .record(let record):
+            let pending = reader.read(record)
+            ahead.append(pending, days: pending.content.dayCount, bytes: record.byteCount)
+            return true
+        default:
+            heldPoll = next
+            return false
+        }
+    }
+
+    /// Returns the record's days; none where it is not wanted.
+    private func take(_ record: KafkaRecord, _ content: RecordContent?) -> Int {
         guard var partition = partitions.removeValue(forKey: record.topicPartition) else { return 0 }
         defer { partitions[record.topicPartition] = partition }
         if let expected = partition.expectedDigest {
@@ -227,8 +268,8 @@ final class Lane {
             }
         }
         guard partition.isReading, record.offset >= partition.position else { return 0 }
-        let pending = reader.read(record)
-        partition.take(pending)
+        let pending = content.map { PendingRecord(record: record, content: $0) } ?? reader.read(record)
+        partition.take(pending) { time.monotonicNanoseconds() }
         return pending.content.dayCount
     }
 

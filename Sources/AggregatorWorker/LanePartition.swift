@@ -27,7 +27,10 @@ struct LanePartition {
     /// The record just before the position has to have this digest, or the log is another one.
     var expectedDigest: Int64?
     var waiting: [PendingRecord] = []
-    var waitingBytes = 0
+    private(set) var waitingBytes = 0
+    private(set) var waitingDays = 0
+    /// When the first of those that wait was taken, in monotonic nanoseconds.
+    private(set) var waitingSince: Int64 = 0
     /// Consecutive batches that could not be finished.
     var failures = 0
     /// Not before this, in monotonic nanoseconds.
@@ -43,8 +46,14 @@ struct LanePartition {
     /// Whether records may be fetched: only while somebody works on them.
     var isReading: Bool { standing == .running }
 
-    mutating func take(_ pending: PendingRecord) {
+    func isFull(_ limits: BatchCut.Limits) -> Bool {
+        waitingDays >= limits.days || waiting.count >= limits.records || waitingBytes >= limits.bytes
+    }
+
+    mutating func take(_ pending: PendingRecord, at now: () -> Int64) {
+        if waiting.isEmpty { waitingSince = now() }
         waiting.append(pending)
+        waitingDays += pending.content.dayCount
         waitingBytes += pending.record.byteCount
     }
 
@@ -52,12 +61,16 @@ struct LanePartition {
     mutating func dropWaiting() {
         waiting.removeAll()
         waitingBytes = 0
+        waitingDays = 0
         failures = 0
         retryAt = 0
     }
 
     mutating func finish(_ count: Int) {
-        for pending in waiting.prefix(count) { waitingBytes -= pending.record.byteCount }
+        for pending in waiting.prefix(count) {
+            waitingBytes -= pending.record.byteCount
+            waitingDays -= pending.content.dayCount
+        }
         waiting.removeFirst(count)
         failures = 0
         retryAt = 0

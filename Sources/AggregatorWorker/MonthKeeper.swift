@@ -9,6 +9,8 @@ final class MonthKeeper {
     private let connect: () throws(PostgresError) -> PostgresConnection
     private var connection: PostgresConnection?
     private var known: Set<CalendarDay> = []
+    /// The month that was asked for last: most days lie in it.
+    private var last: (first: CalendarDay, next: CalendarDay)?
 
     init(connect: @escaping () throws(PostgresError) -> PostgresConnection) {
         self.connect = connect
@@ -17,9 +19,10 @@ final class MonthKeeper {
     func prepare(for records: [DecodedDays]) throws(PostgresError) {
         for record in records {
             for reading in record.readings {
+                if let last, reading.day >= last.first, reading.day < last.next { continue }
                 let month = reading.day.firstOfMonth
-                if known.contains(month) { continue }
-                try ensure(month)
+                if !known.contains(month) { try ensure(month) }
+                last = (month, month.advanced(by: 31).firstOfMonth)
             }
         }
     }
@@ -27,6 +30,7 @@ final class MonthKeeper {
     /// What was known may be wrong, since a row found no partition.
     func forget() {
         known.removeAll()
+        last = nil
     }
 
     /// Also lets go of the connection; it is opened again by need.

@@ -1,14 +1,20 @@
-import Aggregation
 import Domain
 import MessageContract
 import Storage
 import Testing
 
+@testable import Aggregation
+
 @Suite struct `The merge of a batch` {
     private let user = UserID(high: 1, low: 1)
     private let today = CalendarDay(daysSinceEpoch: 20_600)
 
-    private func record(minute: Int, from source: Source = .appleHealth, _ days: [(Int, MetricValues)]) -> DecodedDays {
+    private func record(
+        of user: UserID = UserID(high: 1, low: 1),
+        minute: Int,
+        from source: Source = .appleHealth,
+        _ days: [(Int, MetricValues)]
+    ) -> DecodedDays {
         let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
         let event = EventID(high: 0, low: 0)
         let version = Version(observedAt: nil, receivedAt: received, event: event)
@@ -41,15 +47,15 @@ import Testing
     private func merge(
         _ records: [DecodedDays],
         into snapshot: BatchSnapshot,
-        days: StoredDays = [:]
+        days: [UserDay: [SourceRow]] = [:]
     ) throws -> (writes: BatchWrites, counts: BatchCounts) {
         var merge = try DaysMerge(records, snapshot)
-        return merge.finish(days)
+        return merge.finish(StoredDays(days))
     }
 
     /// What the tables hold after the writes, for a next batch.
-    private func applied(_ writes: BatchWrites, to before: BatchSnapshot, _ days: StoredDays) -> (
-        BatchSnapshot, StoredDays
+    private func applied(_ writes: BatchWrites, to before: BatchSnapshot, _ days: [UserDay: [SourceRow]]) -> (
+        BatchSnapshot, [UserDay: [SourceRow]]
     ) {
         var (snapshot, days) = (before, days)
         for write in writes.connections { snapshot.connections[write.key] = write.state }
@@ -59,6 +65,42 @@ import Testing
             days[write.key]?.sort { $0.provenance < $1.provenance }
         }
         return (snapshot, days)
+    }
+
+    @Test func `rows that are merged in portions are those that are merged at once`() throws {
+        let users = (1...7).map { UserID(high: UInt64($0), low: 1) }
+        var empty = snapshot()
+        for user in users { empty.accounts[user] = Account(deleted: Version(rawValue: 0), preferences: Preferences()) }
+        func days(_ values: MetricValues) -> [(Int, MetricValues)] { (0..<9).map { ($0, values) } }
+        let first = try merge(users.map { record(of: $0, minute: 0, days([.steps: 10])) }, into: empty)
+        let (held, stored) = applied(first.writes, to: empty, [:])
+        // Not in the order of their users, and one of them twice.
+        var second: [DecodedDays] = []
+        for (index, user) in (Array(users.reversed()) + [users[3]]).enumerated() {
+            second.append(record(of: user, minute: 60 + index, days([.steps: Int32(20 + index), .spo2: 970])))
+        }
+        var atOnce = try DaysMerge(second, held)
+        let ranges = atOnce.needs()
+        let whole = atOnce.finish(StoredDays(stored))
+        for (size, count) in [(1, 7), (9, 7), (10, 4), (30, 2), (1000, 1)] {
+            let portions = ranges.portions(ofDays: size)
+            #expect(Array(portions.joined()) == ranges && portions.count == count)
+            var merge = try DaysMerge(second, held)
+            var parts: [BatchWrites] = []
+            for (index, portion) in portions.enumerated() {
+                let touched = Set(portion.map(\.user))
+                let part = stored.filter { touched.contains($0.key.user) }
+                let last = index == portions.count - 1 ? nil : portion.last?.user
+                parts.append(merge.rows(StoredDays(part), through: last))
+                #expect(parts[index].sourceRows.allSatisfy { touched.contains($0.key.user) })
+            }
+            let rest = merge.rest()
+            #expect(parts.flatMap { $0.sourceRows.map(\.key) } == whole.writes.sourceRows.map(\.key))
+            #expect(parts.flatMap { $0.sourceRows.map(\.row) } == whole.writes.sourceRows.map(\.row))
+            #expect(parts.flatMap { $0.canonicalDays.map(\.day) } == whole.writes.canonicalDays.map(\.day))
+            #expect(rest.writes.connections.map(\.state) == whole.writes.connections.map(\.state))
+            #expect(rest.counts == whole.counts && whole.writes.sourceRows.count == 63)
+        }
     }
 
     @Test func `a re-send of thirty days with two changed needs and writes two rows, and one of the connection (A15)`()
@@ -73,12 +115,12 @@ import Testing
         changed[1].1[.steps] = 9
         var second = try DaysMerge([record(minute: 60, changed)], held)
         #expect(second.needs() == [DayRange(user: user, first: today.advanced(by: -1), last: today)])
-        let (writes, counts) = second.finish(days)
+        let (writes, counts) = second.finish(StoredDays(days))
         #expect(writes.sourceRows.count == 2 && writes.canonicalDays.count == 2 && writes.connections.count == 1)
         #expect(counts.changed == 2 && counts.confirmed == 28)
         var third = try DaysMerge([record(minute: 60, changed)], applied(writes, to: held, days).0)
         #expect(third.needs().isEmpty)
-        #expect(third.finish([:]).writes.connections.isEmpty)
+        #expect(third.finish(StoredDays()).writes.connections.isEmpty)
     }
 
     @Test func `a day that leaves the window has its version folded into its row`() throws {
@@ -91,7 +133,7 @@ import Testing
         var moving = try DaysMerge([record(minute: 20, [(-1, [.steps: 20])])], held)
         let leaving = UserDay(user: user, day: today.advanced(by: -34))
         #expect(moving.needs().contains { $0.first == leaving.day })
-        let folded = moving.finish(days).writes.sourceRows.first { $0.key == leaving }
+        let folded = moving.finish(StoredDays(days)).writes.sourceRows.first { $0.key == leaving }
         let noted = record(minute: 10, old).version
         #expect(folded?.row.state.version(of: .steps) == noted && folded?.row.state.values[.steps] == 10)
     }

@@ -10,61 +10,10 @@ import Testing
 
 /// The batch against a real PostgreSQL: what the pure merge promises has to hold once rows come and go.
 @Suite struct `The batch on PostgreSQL` {
-    private struct Database {
-        let url: String
-        let connection: PostgresConnection
-        let runner: BatchRunner
-        let reads: DayReads
+    private typealias Database = AggregationDatabase
 
-        init() throws {
-            url = try PrivatePostgres.freshDatabase()
-            let setup = try PostgresConnection(url: url, applicationName: "test setup")
-            try Migrator(setup).migrate(today: today)
-            let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
-            connection = try PostgresConnection(url: url, applicationName: "test batch", settings: settings)
-            runner = BatchRunner(store: BatchStore(connection))
-            reads = DayReads(setup)
-        }
-
-        @discardableResult
-        func apply(_ records: [DecodedDays], fence: Fence? = nil) throws -> BatchRunner.Result {
-            try runner.run(records, fence: fence)
-        }
-
-        func drift(of users: [UserID]) throws -> Int {
-            try users.reduce(0) { try $0 + reads.drift(of: $1).drifted }
-        }
-    }
-
-    private static let today = CalendarDay(daysSinceEpoch: 20_606)
-    private var today: CalendarDay { Self.today }
+    private let today = AggregationDatabase.today
     private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
-
-    private func record(
-        _ user: UserID,
-        _ source: Source,
-        minute: Int,
-        origin: String = "",
-        closed: Bool = false,
-        tie: UInt64 = 0,
-        _ days: [(Int, MetricValues)]
-    ) -> DecodedDays {
-        let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
-        let event = EventID(high: 0, low: tie)
-        let version = Version(observedAt: nil, receivedAt: received, event: event)
-        return DecodedDays(
-            user: user,
-            source: source,
-            origin: origin,
-            event: event,
-            receivedAt: received,
-            version: version,
-            localDate: today,
-            readings: days.map {
-                Reading(day: today.advanced(by: -$0.0), values: $0.1, version: version, closed: closed)
-            }
-        )
-    }
 
     @Test func `a day goes in, a later reading corrects it, an older one does not (A2, A3)`() throws {
         let database = try Database()

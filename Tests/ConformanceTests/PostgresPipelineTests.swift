@@ -55,6 +55,75 @@ import Testing
         #expect(try connection.simpleQuery("SELECT count(*) FROM t")[0].text(0, 0) == "3")
     }
 
+    @Test func `what came back decides what is sent next, in one conversation`() throws {
+        let connection = try connectedToFreshDatabase()
+        try connection.simpleQuery("CREATE TABLE t (k int PRIMARY KEY)")
+        try connection.simpleQuery("BEGIN")
+        let outcomes = try connection.conversation { pipeline in
+            pipeline.executeUnprepared("SELECT 4::int4")
+            pipeline.executeUnprepared("SELECT 5::int4")
+            for index in 0..<2 {
+                let key = try pipeline.result(of: index).int4(0, 0)
+                pipeline.executeUnprepared("INSERT INTO t VALUES (\(key))")
+                pipeline.sync()
+            }
+            pipeline.executeUnprepared("SELECT sum(k)::int4 FROM t")
+            let sum = try pipeline.result(of: 4).int4(0, 0)
+            let again = try pipeline.result(of: 0).int4(0, 0)
+            #expect(sum == 9 && again == 4)
+        }
+        let tags = try outcomes.map { try $0.result().commandTag }
+        #expect(tags == ["SELECT 1", "SELECT 1", "INSERT 0 1", "INSERT 0 1", "SELECT 1"])
+        try connection.simpleQuery("COMMIT")
+        #expect(try connection.simpleQuery("SELECT count(*) FROM t")[0].text(0, 0) == "2")
+    }
+
+    @Test func `a conversation that ends early leaves a connection that goes on`() throws {
+        struct Enough: Error {}
+        let connection = try connectedToFreshDatabase()
+        try connection.simpleQuery("BEGIN")
+        #expect(throws: Enough.self) {
+            _ = try connection.conversation { pipeline in
+                pipeline.executeUnprepared("SELECT 1::int4")
+                pipeline.executeUnprepared("SELECT 2::int4")
+                _ = try pipeline.result(of: 0)
+                throw Enough()
+            }
+        }
+        #expect(connection.transactionStatus == .inTransaction)
+        let error = #expect(throws: PostgresError.self) {
+            _ = try connection.conversation { pipeline in
+                pipeline.executeUnprepared("SELECT 1::int4")
+                pipeline.sync()
+                pipeline.executeUnprepared("SELECT 1 / 0")
+                pipeline.executeUnprepared("SELECT 3::int4")
+                let first = try pipeline.result(of: 0).int4(0, 0)
+                #expect(first == 1)
+                _ = try pipeline.result(of: 2)
+            }
+        }
+        #expect(error?.sqlState == "22012" && error?.statementIndex == 1)
+        #expect(connection.transactionStatus == .failed)
+        try connection.simpleQuery("ROLLBACK")
+        #expect(try connection.simpleQuery("SELECT 1").count == 1)
+    }
+
+    @Test func `a conversation ends with the connection`() throws {
+        let connection = try connectedToFreshDatabase()
+        try connection.simpleQuery("BEGIN")
+        let error = #expect(throws: PostgresError.self) {
+            _ = try connection.conversation { pipeline in
+                pipeline.executeUnprepared("SELECT pg_terminate_backend(pg_backend_pid())")
+                pipeline.sync()
+                pipeline.executeUnprepared("SELECT 1")
+                _ = try pipeline.result(of: 1)
+            }
+        }
+        #expect(error?.disposition == .unavailable && connection.isBroken)
+        try connection.reconnect()
+        #expect(try connection.simpleQuery("SELECT 1").count == 1)
+    }
+
     @Test func `an empty pipeline is harmless`() throws {
         let connection = try connectedToFreshDatabase()
         #expect(try connection.pipeline { _ in }.isEmpty)

@@ -101,6 +101,27 @@ import Testing
         #expect(CanonicalDay(resolving: rows, preferences: Preferences()) == before)
     }
 
+    @Test func `a day has changed where values, winners or finality have, and only there`() {
+        let none = Preferences()
+        func changed(_ rows: [SourceRow], from before: [SourceRow]) -> CanonicalDay? {
+            CanonicalDay.changed(resolving: rows, preferences: none, from: before, preferencesBefore: none)
+        }
+        var generator = SeededGenerator(seed: 12)
+        func rows() -> [SourceRow] {
+            [Source.appleHealth, .oura].compactMap { source -> SourceRow? in
+                guard Bool.random(using: &generator) else { return nil }
+                let values: MetricValues = [.steps: Int32.random(in: 0...2, using: &generator), .spo2: 970]
+                return row(source, values, closed: Bool.random(using: &generator))
+            }
+        }
+        for _ in 0..<500 {
+            let (before, after) = (rows(), rows())
+            let old = CanonicalDay(resolving: before, preferences: none)
+            let new = CanonicalDay(resolving: after, preferences: none)
+            #expect(changed(after, from: before) == (old == new ? nil : new))
+        }
+    }
+
     @Test func `readings of other days and sources leave a day alone (A13, B4)`() {
         var state = SourceDay()
         state.apply(reading(0, [.steps: 80_000]))
@@ -122,7 +143,10 @@ import Testing
                 }
             }
             let pin = Bool.random(using: &generator) ? Source.allCases.randomElement(using: &generator) : nil
-            let winner = Resolution.winner(metric, among: candidates, pin: pin)
+            let rows = candidates.map { candidate in
+                row(candidate.provenance.source, [metric: candidate.tenths], origin: candidate.provenance.origin)
+            }
+            let winner = Resolution.winner(metric, in: rows, pin: pin)
             let fates = Resolution.explain(metric, candidates, pin: pin)
             #expect(fates.count == candidates.count)
             #expect(fates.indices.filter { fates[$0] == .won } == (winner.map { [$0] } ?? []))

@@ -4,7 +4,7 @@ import Testing
 @Suite struct `The window` {
     @Test func `an entry is kept by day, newer days push older ones out`() {
         var window = Window()
-        #expect(window.isEmpty && window.encoded.isEmpty)
+        #expect(window.isEmpty && window.encoded().isEmpty)
         let entry = Window.Entry(of: reading(1, [.steps: 10]))
         window.set(entry, for: someDay)
         window.set(entry, for: someDay.advanced(by: -34))
@@ -21,7 +21,10 @@ import Testing
         #expect(window.isEmpty)
     }
 
-    @Test func `encoding keeps everything, and foreign bytes are refused and not taken for an empty window`() throws {
+    @Test(arguments: [1, 2] as [UInt8])
+    func `every format keeps everything, and foreign bytes are refused and not taken for an empty window`(
+        format: UInt8
+    ) throws {
         var generator = SeededGenerator(seed: 3)
         for _ in 0..<200 {
             var window = Window()
@@ -32,16 +35,19 @@ import Testing
                     for: day
                 )
             }
-            let bytes = window.encoded
-            #expect(bytes.count <= 710)
+            let bytes = window.encoded(format: format)
+            #expect(bytes.count <= 715 && bytes.first ?? format == format)
             let decoded = Window(encoded: bytes.span)
             let back = try #require(decoded)
             #expect(back.days == window.days && back.days.allSatisfy { back[$0] == window[$0] })
             guard !bytes.isEmpty else { continue }
             var damaged = bytes
-            damaged[0] = 2
+            damaged[0] = format ^ 3
             let isRefused = Window(encoded: damaged.span) == nil
             #expect(isRefused)
+            damaged[0] = Window.newestFormat + 1
+            let isNewerRefused = Window(encoded: damaged.span) == nil
+            #expect(isNewerRefused)
             let cut = Array(bytes.dropLast())
             let isCutRefused = Window(encoded: cut.span) == nil
             #expect(isCutRefused)
@@ -50,6 +56,34 @@ import Testing
             let noise = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
             _ = Window(encoded: noise.span)
         }
+    }
+
+    @Test func `what older workers wrote is read: format 1 to the byte`() throws {
+        let bytes: [UInt8] =
+            [1, 0, 0, 0x50, 0x2a, 0, 0, 0, 0, 0b101]
+            + [0, 0, 0, 0, 0, 0, 0x12, 0x34, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8]
+            + [0, 0, 0, 0, 0, 0, 0x12, 0x35, 0, 0, 0, 4, 8, 7, 6, 5, 4, 3, 2, 1]
+        let decoded = Window(encoded: bytes.span)
+        let window = try #require(decoded)
+        let newest = CalendarDay(daysSinceEpoch: 0x502a)
+        #expect(window.days == [newest, newest.advanced(by: -2)])
+        let first = window[newest]
+        #expect(
+            first?.version.rawValue == 0x1234 && first?.mask.rawValue == 3 && first?.digest == 0x0102_0304_0506_0708
+        )
+        #expect(window[newest.advanced(by: -2)]?.version.rawValue == 0x1235)
+        #expect(window.encoded(format: 1) == bytes)
+    }
+
+    @Test func `a window of one version takes 443 bytes, and a re-send changes its head alone`() {
+        func full(_ minute: Int) -> [UInt8] {
+            var window = Window()
+            for age in 0..<Window.span {
+                window.set(.init(of: reading(minute, [.steps: Int32(age)])), for: someDay.advanced(by: -age))
+            }
+            return window.encoded()
+        }
+        #expect(full(0).count == 443 && full(0).dropFirst(23) == full(60).dropFirst(23) && full(0) != full(60))
     }
 
     @Test func `a re-send that confirms changes no row, and its version still counts (A15)`() {

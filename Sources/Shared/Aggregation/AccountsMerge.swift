@@ -80,8 +80,8 @@ public struct AccountsMerge {
         for key in snapshot.connections.keys.sorted() where watermarkGrew(key.user, key.provenance.source) {
             try clear(key, &table, &writes)
         }
-        for key in days.keys.sorted() {
-            for row in days[key] ?? [] where watermarkGrew(key.user, row.provenance.source) {
+        for key in days.keys {
+            for row in days[key].map(\.row) where watermarkGrew(key.user, row.provenance.source) {
                 table.remove(below: watermark(key.user, row.provenance.source), key, row.provenance)
             }
             if pinsChanged(key.user) { table.markForRecompute(key) }
@@ -124,6 +124,6 @@ public struct AccountsMerge {
             return
         }
         connection.clearWindow()
-        if let write = connection.write { writes.connections.append(write) }
+        if let write = connection.write(format: snapshot.windowFormat) { writes.connections.append(write) }
     }
 }

@@ -30,8 +30,11 @@ public final class BatchRunner {
         case write
     }
 
+    /// Small enough that merging and the database's work overlap; each portion costs the start of four statements.
+    static let portionDays = 1000
+
     public let store: BatchStore
-    /// Told how long each stage took, on the runner's thread.
+    /// Told how long each stage took, on the runner's thread; stages that come in portions more than once a batch.
     public var onStage: ((Stage, Duration) -> Void)?
 
     public init(store: BatchStore) {
@@ -39,9 +42,19 @@ public final class BatchRunner {
     }
 
     private func timed<Value>(_ stage: Stage, _ body: () throws -> Value) rethrows -> Value {
+        var sum = Duration.zero
+        return try timed(stage, &sum, body)
+    }
+
+    /// Also adds what it took.
+    private func timed<Value>(_ stage: Stage, _ sum: inout Duration, _ body: () throws -> Value) rethrows -> Value {
         guard let onStage else { return try body() }
         let started = ContinuousClock.now
-        defer { onStage(stage, ContinuousClock.now - started) }
+        defer {
+            let taken = ContinuousClock.now - started
+            sum += taken
+            onStage(stage, taken)
+        }
         return try body()
     }
 
@@ -58,9 +71,29 @@ public final class BatchRunner {
         try transaction(fence, users: DaysMerge.users(of: records)) { snapshot in
             var merge = try timed(.confirm) { try DaysMerge(records, snapshot) }
             if !merge.tooManyOrigins.isEmpty { return .refused(.tooManyOrigins(merge.tooManyOrigins)) }
-            let days = try timed(.read) { try store.readDays(merge.needs()) }
-            let (writes, counts) = timed(.merge) { merge.finish(days) }
-            return .write(writes, counts)
+            let portions = merge.needs().portions(ofDays: Self.portionDays)
+            if portions.isEmpty {
+                let (writes, counts) = timed(.merge) { merge.finish(StoredDays()) }
+                return .write(writes, counts)
+            }
+            // The rows of a portion are merged while the database reads or writes those of another. What is neither
+            // waiting for rows nor merging counts as writing.
+            let started = ContinuousClock.now
+            var elsewhere = Duration.zero
+            var counts = BatchCounts()
+            let commit = try store.exchange { exchange in
+                for portion in portions { exchange.ask(for: portion) }
+                for (index, portion) in portions.enumerated() {
+                    let days = try timed(.read, &elsewhere) { try exchange.days(ofPortion: index) }
+                    let last = index == portions.count - 1 ? nil : portion.last?.user
+                    exchange.write(timed(.merge, &elsewhere) { merge.rows(days, through: last) })
+                }
+                let (rest, all) = timed(.merge, &elsewhere) { merge.rest() }
+                counts = all
+                exchange.write(rest)
+            }
+            onStage?(.write, ContinuousClock.now - started - elsewhere)
+            return .finished(commit, counts)
         }
     }
 
@@ -77,6 +110,8 @@ public final class BatchRunner {
 
     private enum Step {
         case write(BatchWrites, BatchCounts)
+        /// Written and answered already.
+        case finished(BatchStore.Commit, BatchCounts)
         case refused(Result)
     }
 
@@ -95,6 +130,8 @@ public final class BatchRunner {
             switch try body(snapshot) {
             case .write(let writes, let counts):
                 let commit = try timed(.write) { try store.commit(writes) }
+                return commit == .committed ? .applied(counts) : .rolledBack
+            case .finished(let commit, let counts):
                 return commit == .committed ? .applied(counts) : .rolledBack
             case .refused(let result):
                 store.rollback()

@@ -1,12 +1,14 @@
 internal import Domain
 internal import Storage
 
-/// The days that a batch works on: what is stored, what it becomes, and so what has to be written.
+/// The days that a batch of accounts records works on: what is stored, what it becomes, and so what has to be written.
 struct DayTable {
     private struct WorkingDay {
         let key: UserDay
         let original: [SourceRow]
         var rows: [SourceRow]
+        /// Parallel to `rows`: where the row lies; nil for one that is not stored.
+        var places: [RowPlace?]
         /// Parallel to `rows`: the row has to be written.
         var isTouched: [Bool]
         /// A value, a `closed` bit or a pin changed, so the canonical day may have.
@@ -34,6 +36,7 @@ struct DayTable {
         if !exists {
             days[place].rows.insert(SourceRow(provenance: provenance, state: SourceDay()), at: index)
             days[place].isTouched.insert(false, at: index)
+            days[place].places.insert(nil, at: index)
         }
         let result = body(&days[place].rows[index].state)
         if result.write { days[place].isTouched[index] = true }
@@ -42,6 +45,7 @@ struct DayTable {
             // A row without metrics is not stored.
             days[place].rows.remove(at: index)
             days[place].isTouched.remove(at: index)
+            days[place].places.remove(at: index)
             index = 0
         }
     }
@@ -71,9 +75,11 @@ struct DayTable {
 
     private mutating func place(of key: UserDay) -> Int {
         if let place = places[key] { return place }
-        let rows = stored[key] ?? []
+        let slice = stored[key]
+        let rows = slice.map(\.row)
         let untouched = Array(repeating: false, count: rows.count)
-        days.append(WorkingDay(key: key, original: rows, rows: rows, isTouched: untouched))
+        let new = WorkingDay(key: key, original: rows, rows: rows, places: slice.map(\.place), isTouched: untouched)
+        days.append(new)
         places[key] = days.count - 1
         return days.count - 1
     }
@@ -93,17 +99,23 @@ struct DayTable {
                 if day.rows[index].state.isEmpty {
                     writes.removedSourceRows.append((day.key, day.rows[index].provenance))
                 } else {
-                    writes.sourceRows.append(.init(key: day.key, row: day.rows[index]))
+                    writes.sourceRows.append(.init(key: day.key, row: day.rows[index], place: day.places[index]))
                 }
             }
             guard day.mayDiffer else { continue }
             let remaining = day.rows.filter { !$0.state.isEmpty }
-            let canonical = CanonicalDay(resolving: remaining, preferences: after(day.key.user))
-            if canonical == CanonicalDay(resolving: day.original, preferences: before(day.key.user)) { continue }
+            let changed = CanonicalDay.changed(
+                resolving: remaining,
+                preferences: after(day.key.user),
+                from: day.original,
+                preferencesBefore: before(day.key.user)
+            )
+            guard let canonical = changed else { continue }
             if canonical.isEmpty {
                 writes.removedCanonicalDays.append(day.key)
             } else {
-                writes.canonicalDays.append(.init(key: day.key, day: canonical))
+                let place = stored.canonicalPlace(of: day.key)
+                writes.canonicalDays.append(.init(key: day.key, day: canonical, place: place))
             }
         }
     }

@@ -1,4 +1,4 @@
-internal import Domain
+public import Domain
 public import MessageContract
 public import Storage
 
@@ -15,11 +15,18 @@ public struct DaysMerge {
         let connection: Int
     }
 
+    private struct Run {
+        let user: UserID
+        let first, end: Int
+    }
+
     private let records: [DecodedDays]
     private let snapshot: BatchSnapshot
     private var connections: [WorkingConnection] = []
     private var places: [ConnectionKey: Int] = [:]
     private var deferred: [Deferred] = []
+    /// What the second step has not come to yet; nil before it begins.
+    private var runs: ArraySlice<Run>?
     private var origins: [UserSource: Int]?
     private var counts = BatchCounts()
 
@@ -54,7 +61,8 @@ public struct DaysMerge {
         }
         counts.records += 1
         if moves { connections[place].notePush(record.receivedAt) }
-        for (number, reading) in record.readings.enumerated() {
+        for number in record.readings.indices {
+            let reading = record.readings[number]
             if reading.version < watermark {
                 counts.suppressed += 1
             } else if reading.day < snapshot.retentionFloor {
@@ -63,14 +71,15 @@ public struct DaysMerge {
                 continue
             } else {
                 deferred.append(Deferred(record: index, reading: number, connection: place))
-                connections[place].deferred.insert(reading.day)
+                connections[place].noteDeferred(reading.day)
             }
         }
     }
 
     /// Whether the window already says it; then only the entry's version grows.
     private mutating func confirmed(_ reading: Reading, _ place: Int) -> Bool {
-        if !connections[place].deferred.isEmpty && connections[place].deferred.contains(reading.day) { return false }
+        // Behind one that was put off, in whatever order: together they are applied to the row.
+        if connections[place].isDeferred(reading.day) { return false }
         return bump(reading, place)
     }
 
@@ -102,7 +111,10 @@ public struct DaysMerge {
     /// Counts one more origin of the record's source; false where that would be too many.
     private mutating func countOrigin(of record: DecodedDays) -> Bool {
         var counted = origins ?? [:]
-        if origins == nil {
+        let isFirst = origins == nil
+        // Held once, or each new connection would copy the counts of all.
+        origins = nil
+        if isFirst {
             for key in snapshot.connections.keys {
                 counted[UserSource(user: key.user, source: key.provenance.source), default: 0] += 1
             }
@@ -116,30 +128,75 @@ public struct DaysMerge {
 
     /// The days whose rows the second step needs: those that no window confirmed, and those that leave a window.
     public func needs() -> [DayRange] {
-        var days: Set<UserDay> = []
-        for connection in connections {
-            guard let newest = connection.deferred.max() else { continue }
-            let user = connection.key.user
-            for day in connection.deferred { days.insert(UserDay(user: user, day: day)) }
-            for day in connection.window.leaving(for: newest) { days.insert(UserDay(user: user, day: day)) }
+        let open = connections.indices.filter { !connections[$0].deferred.isEmpty }
+        var ranges: [DayRange] = []
+        var days: [CalendarDay] = []
+        var order = open.sorted { connections[$0].key < connections[$1].key }[...]
+        while let first = order.first {
+            let user = connections[first].key.user
+            days.removeAll(keepingCapacity: true)
+            while let index = order.first, connections[index].key.user == user {
+                order.removeFirst()
+                let deferred = connections[index].deferred
+                days += deferred
+                if let newest = deferred.last { days += connections[index].window.leaving(for: newest) }
+            }
+            if days.indices.dropFirst().contains(where: { days[$0] < days[$0 - 1] }) { days.sort() }
+            for day in days { ranges.cover(user, day) }
         }
-        return DayRange.covering(days)
+        return ranges
     }
 
-    /// The second step: applies what was put off to the rows.
+    /// The second step: applies what was put off to the rows, all at once.
     public mutating func finish(_ days: StoredDays) -> (writes: BatchWrites, counts: BatchCounts) {
-        var table = DayTable(days)
-        for item in deferred {
-            apply(records[item.record].readings[item.reading], of: records[item.record], item.connection, &table)
-        }
+        var writes = rows(days, through: nil)
+        let last = rest()
+        writes.connections = last.writes.connections
+        writes.wakes = last.writes.wakes
+        return (writes, last.counts)
+    }
+
+    /// A part of the second step: the rows of users that come next in order, up to one of them.
+    ///
+    /// - Parameters:
+    ///   - days: of these users; the same ranges that `needs` gave.
+    ///   - last: nil for all users that are left.
+    /// - Returns: source rows and canonical days.
+    public mutating func rows(_ days: StoredDays, through last: UserID?) -> BatchWrites {
         var writes = BatchWrites()
         writes.ruleVersion = snapshot.ruleVersion
-        let preferences = { (user: UserID) in snapshot.accounts[user]?.preferences ?? Preferences() }
-        table.addWrites(to: &writes, before: preferences, after: preferences)
-        writes.connections = connections.compactMap(\.write).sorted { $0.key < $1.key }
+        writes.sourceRows.reserveCapacity(deferred.count)
+        writes.canonicalDays.reserveCapacity(deferred.count)
+        var table = UserDays(days)
+        // A user at a time; among one user's the order stays.
+        if runs == nil { runs = runsOfUsers()[...] }
+        var left = runs ?? []
+        runs = []
+        while let user = left.first?.user, last.map({ user <= $0 }) ?? true {
+            table.begin(user)
+            while let run = left.first, run.user == user {
+                left.removeFirst()
+                let record = records[deferred[run.first].record]
+                for place in run.first..<run.end {
+                    apply(record.readings[deferred[place].reading], of: record, deferred[place].connection, &table)
+                }
+            }
+            table.addWrites(to: &writes, snapshot.accounts[user]?.preferences ?? Preferences())
+        }
+        runs = left
+        counts.sourceRowsWritten += writes.sourceRows.count
+        counts.canonicalWritten += writes.canonicalDays.count + writes.removedCanonicalDays.count
+        return writes
+    }
+
+    /// What is left when all rows are merged: the connections with their windows, and the wake schedule.
+    public mutating func rest() -> (writes: BatchWrites, counts: BatchCounts) {
+        var writes = BatchWrites()
+        writes.ruleVersion = snapshot.ruleVersion
+        writes.connections = connections.compactMap { $0.write(format: snapshot.windowFormat) }.sorted {
+            $0.key < $1.key
+        }
         writes.wakes = wakes()
-        counts.sourceRowsWritten = writes.sourceRows.count
-        counts.canonicalWritten = writes.canonicalDays.count + writes.removedCanonicalDays.count
         return (writes, counts)
     }
 
@@ -154,18 +211,31 @@ public struct DaysMerge {
         return due.map { (user: $0.key, dueAt: $0.value) }.sorted { $0.user < $1.user }
     }
 
-    private mutating func apply(_ reading: Reading, of record: DecodedDays, _ place: Int, _ table: inout DayTable) {
+    /// Each record's part of what was put off, sorted by user and then as they came.
+    private func runsOfUsers() -> [Run] {
+        var runs: [Run] = []
+        var first = 0
+        while first < deferred.count {
+            var end = first + 1
+            while end < deferred.count && deferred[end].record == deferred[first].record { end += 1 }
+            runs.append(Run(user: records[deferred[first].record].user, first: first, end: end))
+            first = end
+        }
+        return runs.sorted { $0.user == $1.user ? $0.first < $1.first : $0.user < $1.user }
+    }
+
+    private mutating func apply(_ reading: Reading, of record: DecodedDays, _ place: Int, _ table: inout UserDays) {
         // An earlier record of the batch may have said the same.
         if bump(reading, place) { return }
         let provenance = record.provenance
         for day in connections[place].window.leaving(for: reading.day) {
             guard let entry = connections[place].window[day] else { continue }
-            table.fold(entry, UserDay(user: record.user, day: day), provenance)
+            table.fold(entry, day, provenance)
         }
         var entry = connections[place].window[reading.day]
         let keepsEntry = connections[place].window.reaches(reading.day)
         var outcome = SourceDay.Outcome()
-        table.update(UserDay(user: record.user, day: reading.day), provenance) { row in
+        table.update(reading.day, provenance) { row in
             let result = row.apply(reading, entry: &entry, keepsEntry: keepsEntry)
             outcome = result.outcome
             return (result.isRowChanged, !result.outcome.changed.isEmpty)
@@ -188,17 +258,32 @@ extension TouchedUser {
     }
 }
 
-extension DayRange {
-    /// Ranges that cover the days: one range costs less than its days one by one, unless they lie far apart.
-    static func covering(_ days: Set<UserDay>) -> [DayRange] {
-        var ranges: [DayRange] = []
-        for key in days.sorted() {
-            if let last = ranges.last, last.user == key.user, key.day.days(since: last.last) <= 4 {
-                ranges[ranges.count - 1].last = key.day
-            } else {
-                ranges.append(DayRange(user: key.user, first: key.day, last: key.day))
+extension [DayRange] {
+    /// In portions of about so many days, none of which shares a user with another: while one is merged, the database
+    /// works on the others.
+    func portions(ofDays size: Int) -> [ArraySlice<DayRange>] {
+        var portions: [ArraySlice<DayRange>] = []
+        var start = startIndex
+        var days = 0
+        for index in indices {
+            if days >= size && self[index].user != self[index - 1].user {
+                portions.append(self[start..<index])
+                start = index
+                days = 0
             }
+            days += self[index].last.days(since: self[index].first) + 1
         }
-        return ranges
+        if start < endIndex { portions.append(self[start...]) }
+        return portions
+    }
+
+    /// Takes in one more day, in the order of users and days: one range costs less than its days one by one, unless
+    /// they lie far apart.
+    fileprivate mutating func cover(_ user: UserID, _ day: CalendarDay) {
+        if let last, last.user == user, day.days(since: last.last) <= 4 {
+            self[count - 1].last = day
+        } else {
+            append(DayRange(user: user, first: day, last: day))
+        }
     }
 }

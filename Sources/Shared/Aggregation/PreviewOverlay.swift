@@ -57,14 +57,14 @@ struct PreviewOverlay {
             }
         }
         guard !written.isEmpty else { return days }
-        var laid = days
+        var rows: [StoredDays.Row] = []
+        rows.reserveCapacity(days.rows.count)
+        for stored in days.rows where written[stored.key]?[stored.row.provenance] == nil { rows.append(stored) }
         for (key, day) in written {
-            var rows = (laid[key] ?? []).filter { day[$0.provenance] == nil }
             for row in day.values {
-                if let row { rows.append(row) }
+                if let row { rows.append(.init(key: key, row: row, place: nil)) }
             }
-            laid[key] = rows.isEmpty ? nil : rows.sorted { $0.provenance < $1.provenance }
         }
-        return laid
+        return StoredDays(rows, canonical: [])
     }
 }

@@ -10,8 +10,10 @@ struct WorkingConnection {
     private var lastPushAt: Int64
     private var lastDataAt: Int64
     private var isWindowChanged = false
-    /// Days of which a reading was put off until their rows are read.
-    var deferred: Set<CalendarDay> = []
+    /// The window lost entries of days below the floor when it was read.
+    private var isTrimmed = false
+    /// Days of which a reading was put off until their rows are read, in order.
+    private(set) var deferred: [CalendarDay] = []
 
     /// Throws where the window is in a format that this build does not know.
     init(_ key: ConnectionKey, _ stored: StoredConnection?, floor: CalendarDay) throws(StorageError) {
@@ -25,11 +27,33 @@ struct WorkingConnection {
         }
         guard var window = Window(encoded: stored.window.span) else { throw .unreadableWindow }
         // The rows of days below the floor are gone: nothing is left to fold into.
-        window.discard(below: floor)
+        isTrimmed = window.discard(below: floor)
         self.window = window
     }
 
     var isStored: Bool { stored != nil }
+
+    func isDeferred(_ day: CalendarDay) -> Bool {
+        let place = place(of: day)
+        return place < deferred.count && deferred[place] == day
+    }
+
+    mutating func noteDeferred(_ day: CalendarDay) {
+        let place = place(of: day)
+        if place == deferred.count || deferred[place] != day { deferred.insert(day, at: place) }
+    }
+
+    /// The place of the first day that is not before this one; most often the end, as a record's days come in order.
+    private func place(of day: CalendarDay) -> Int {
+        guard let last = deferred.last, day <= last else { return deferred.count }
+        var low = 0
+        var high = deferred.count
+        while low < high {
+            let middle = (low + high) / 2
+            if deferred[middle] < day { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
 
     mutating func notePush(_ receivedAt: Instant) {
         lastPushAt = max(lastPushAt, receivedAt.microseconds)
@@ -60,11 +84,20 @@ struct WorkingConnection {
         return WakeRule.due(afterPush: Instant(microseconds: lastPushAt)).microseconds
     }
 
-    /// Nil where the row is as it was, or where nothing was accepted that would make one.
-    var write: BatchWrites.ConnectionWrite? {
+    /// The row to write, with its window in the database's format; nil where it is as it was, or where nothing was
+    /// accepted that would make one.
+    func write(format: Int16) -> BatchWrites.ConnectionWrite? {
         let moved = lastPushAt != stored?.lastPushAt ?? 0 || lastDataAt != stored?.lastDataAt ?? 0
         guard moved || isWindowChanged else { return nil }
-        let state = StoredConnection(lastPushAt: lastPushAt, lastDataAt: lastDataAt, window: window.encoded)
+        // The stored bytes serve again where the window stayed.
+        let bytes =
+            isWindowChanged || isTrimmed ? window.encoded(format: UInt8(clamping: format)) : stored?.window ?? []
+        let state = StoredConnection(
+            lastPushAt: lastPushAt,
+            lastDataAt: lastDataAt,
+            window: bytes,
+            place: stored?.place
+        )
         return .init(key: key, state: state)
     }
 }

@@ -34,33 +34,74 @@ public struct CanonicalDay: Hashable, Sendable {
         return winners[below.nonzeroBitCount]
     }
 
+    /// Whether a day would be final that has this row alone.
+    public static func isFinal(_ row: SourceDay, of source: Source) -> Bool {
+        guard source.isDeviceOrCloud else { return false }
+        let counted = row.values.mask.intersection(MetricLedger.cumulative)
+        return !counted.isEmpty && counted.isSubset(of: row.closed)
+    }
+
     /// Resolves the day's source rows, which must be sorted by provenance.
     public init(resolving rows: [SourceRow], preferences: Preferences) {
-        var values = MetricValues()
-        var winners: [Provenance] = []
-        var counted = 0
-        var open = 0
-        var mask: MetricSet = []
-        for row in rows { mask.formUnion(row.state.values.mask) }
-        var candidates: [Candidate] = []
-        var givers: [Int] = []
-        for metric in mask {
-            candidates.removeAll(keepingCapacity: true)
-            givers.removeAll(keepingCapacity: true)
-            for index in rows.indices {
-                guard let tenths = rows[index].state.values[metric] else { continue }
-                candidates.append(Candidate(provenance: rows[index].provenance, tenths: tenths))
-                givers.append(index)
+        self.init(Choice(rows, preferences), of: rows)
+    }
+
+    /// The day of the rows as they are; nil where they resolve to the same as they did before.
+    ///
+    /// - Parameters:
+    ///   - rows: sorted by provenance, as are those before.
+    ///   - preferences: in force now.
+    ///   - before: the rows as they were.
+    ///   - preferencesBefore: in force then.
+    /// - Returns: what differs from what was.
+    public static func changed(
+        resolving rows: [SourceRow],
+        preferences: Preferences,
+        from before: [SourceRow],
+        preferencesBefore: Preferences
+    ) -> CanonicalDay? {
+        let new = Choice(rows, preferences)
+        let old = Choice(before, preferencesBefore)
+        if new.values == old.values && new.isFinal == old.isFinal {
+            let isSame = new.values.mask.allSatisfy { metric in
+                let (now, then) = (Int(new.givers[metric.index]), Int(old.givers[metric.index]))
+                return rows[now].provenance == before[then].provenance
             }
-            let pin = preferences.pins.isEmpty ? nil : preferences.pinnedSource(for: metric)
-            guard let winner = Resolution.winner(metric, among: candidates, pin: pin) else { continue }
-            values[metric] = candidates[winner].tenths
-            winners.append(candidates[winner].provenance)
-            if MetricLedger[metric].kind == .cumulative && candidates[winner].provenance.source.isDeviceOrCloud {
-                counted += 1
-                if !rows[givers[winner]].state.closed.has(metric) { open += 1 }
-            }
+            if isSame { return nil }
         }
-        self.init(values: values, winners: winners, isFinal: counted > 0 && open == 0)
+        return CanonicalDay(new, of: rows)
+    }
+
+    private init(_ choice: Choice, of rows: [SourceRow]) {
+        var winners: [Provenance] = []
+        winners.reserveCapacity(choice.values.mask.count)
+        for metric in choice.values.mask { winners.append(rows[Int(choice.givers[metric.index])].provenance) }
+        self.init(values: choice.values, winners: winners, isFinal: choice.isFinal)
+    }
+
+    /// The values, and which row gives each.
+    private struct Choice {
+        var values = MetricValues()
+        var givers = InlineArray<19, UInt16>(repeating: 0)
+        var isFinal = false
+
+        init(_ rows: [SourceRow], _ preferences: Preferences) {
+            var mask: MetricSet = []
+            for row in rows { mask.formUnion(row.state.values.mask) }
+            var counted = false
+            var isOpen = false
+            for metric in mask {
+                let pin = preferences.pins.isEmpty ? nil : preferences.pinnedSource(for: metric)
+                guard let winner = Resolution.winner(metric, in: rows, pin: pin) else { continue }
+                values[metric] = rows[winner].state.values[metric]
+                givers[metric.index] = UInt16(clamping: winner)
+                guard MetricLedger.cumulative.has(metric), rows[winner].provenance.source.isDeviceOrCloud else {
+                    continue
+                }
+                counted = true
+                if !rows[winner].state.closed.has(metric) { isOpen = true }
+            }
+            isFinal = counted && !isOpen
+        }
     }
 }

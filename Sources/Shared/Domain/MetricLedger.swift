@@ -147,6 +147,14 @@ public enum MetricLedger {
         .init(.activityScore, "activity_score", unit: "points", .score, 0...100, order: [.oura, .whoop, .garmin]),
     ]
 
+    /// Metrics that grow through the day.
+    public static let cumulative = definitions.reduce(into: MetricSet()) {
+        if $1.kind == .cumulative { $0.insert($1.metric) }
+    }
+
+    /// Metrics of which the highest source counts.
+    static let highest = definitions.reduce(into: MetricSet()) { if $1.rule == .highest { $0.insert($1.metric) } }
+
     public static subscript(_ metric: Metric) -> MetricDefinition { definitions[metric.index] }
 
     private static let activity: [Source] = [.appleHealth, .healthConnect, .garmin, .whoop, .oura]

@@ -50,6 +50,10 @@ public struct MetricSet: Hashable, Sendable, Sequence, ExpressibleByArrayLiteral
         rawValue & ~other.rawValue == 0
     }
 
+    public func intersection(_ other: MetricSet) -> MetricSet {
+        MetricSet(rawValue: rawValue & other.rawValue)
+    }
+
     public mutating func formUnion(_ other: MetricSet) {
         bits |= other.bits
     }

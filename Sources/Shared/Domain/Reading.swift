@@ -29,7 +29,8 @@ public struct Provenance: Hashable, Comparable, Sendable {
     }
 
     public static func == (left: Provenance, right: Provenance) -> Bool {
-        left.source == right.source && left.origin.utf8.elementsEqual(right.origin.utf8)
+        guard left.source == right.source, left.origin.isEmpty == right.origin.isEmpty else { return false }
+        return left.origin.isEmpty || left.origin.utf8.elementsEqual(right.origin.utf8)
     }
 
     public func hash(into hasher: inout Hasher) {

@@ -32,12 +32,64 @@ public enum Resolution {
         case onlyWithoutOthers
     }
 
-    /// The index of the winner among candidates that are sorted by provenance; nil only for no candidates.
-    public static func winner(_ metric: Metric, among candidates: [Candidate], pin: Source?) -> Int? {
-        guard candidates.count > 1 else { return candidates.isEmpty ? nil : 0 }
-        let definition = MetricLedger[metric]
-        let standing = standing(candidates, definition)
-        return choose(definition, candidates, standing, pin)
+    /// The index of the row whose value of the metric wins; nil only where none has one. One walk over the rows, without
+    /// memory of its own: it is done for every metric of every day that more than one source knows.
+    ///
+    /// - Parameters:
+    ///   - metric: the metric.
+    ///   - rows: sorted by provenance.
+    ///   - pin: the source that the person pinned for the metric.
+    /// - Returns: the winner's index.
+    public static func winner(_ metric: Metric, in rows: [SourceRow], pin: Source?) -> Int? {
+        var count = 0
+        var only: Int?
+        var dropsZeros = false
+        for index in rows.indices {
+            guard let tenths = rows[index].state.values[metric] else { continue }
+            count += 1
+            only = index
+            if tenths > 0 && rows[index].provenance.source.isDeviceOrCloud { dropsZeros = true }
+        }
+        guard count > 1 else { return only }
+        var best = Best(takesHighest: MetricLedger.highest.has(metric) && pin == nil)
+        // Of the source that the walk is at: the origin that stands for it.
+        var keeper: (index: Int, source: Source, tenths: Int32)?
+        for index in rows.indices {
+            guard let tenths = rows[index].state.values[metric], !(dropsZeros && tenths == 0) else { continue }
+            let source = rows[index].provenance.source
+            if let held = keeper {
+                if held.source == source {
+                    // Origins come in the order of their names, the platform's own merge (the empty one) first.
+                    if MetricLedger.cumulative.has(metric) && tenths > held.tenths { keeper = (index, source, tenths) }
+                    continue
+                }
+                best.meet(held.index, held.tenths, rank: rank(held.source, metric, pin: pin))
+            }
+            keeper = (index, source, tenths)
+        }
+        if let held = keeper { best.meet(held.index, held.tenths, rank: rank(held.source, metric, pin: pin)) }
+        return best.index
+    }
+
+    /// The best of the sources met so far.
+    private struct Best {
+        let takesHighest: Bool
+        var index: Int?
+        private var tenths: Int32 = 0
+        private var rank = 0
+
+        init(takesHighest: Bool) {
+            self.takesHighest = takesHighest
+        }
+
+        mutating func meet(_ newIndex: Int, _ newTenths: Int32, rank newRank: Int) {
+            if index != nil {
+                let bothMeasured = newRank < Resolution.fallbackRank && rank < Resolution.fallbackRank
+                let isHigher = takesHighest && bothMeasured && newTenths != tenths
+                guard isHigher ? newTenths > tenths : newRank < rank else { return }
+            }
+            (index, tenths, rank) = (newIndex, newTenths, newRank)
+        }
     }
 
     /// The fate of each candidate, in the order given; the same steps as `winner`, kept visible for people who ask why.
@@ -118,6 +170,23 @@ public enum Resolution {
 
     /// From here on a source counts only where no other was found.
     private static let fallbackRank = 1000
+
+    /// By the metrics' numbers, then the sources': the ranks without a pin.
+    private static let ranks: [Int] = {
+        var ranks: [Int] = []
+        for definition in MetricLedger.definitions {
+            for number in 0...UInt8(largestSource) {
+                let source = Source(rawValue: number)
+                ranks.append(source.map { rank($0, definition, pin: nil) } ?? 0)
+            }
+        }
+        return ranks
+    }()
+    private static let largestSource = Int(Source.allCases.map(\.rawValue).max() ?? 0)
+
+    private static func rank(_ source: Source, _ metric: Metric, pin: Source?) -> Int {
+        source == pin ? -1 : ranks[metric.index * (largestSource + 1) + Int(source.rawValue)]
+    }
 
     private static func rank(_ source: Source, _ definition: MetricDefinition, pin: Source?) -> Int {
         if source == pin { return -1 }

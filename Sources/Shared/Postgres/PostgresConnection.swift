@@ -35,6 +35,10 @@ public final class PostgresConnection {
     /// frozen rather than gone. Keep it above `statement_timeout`. Nil waits for ever.
     public var silenceLimit: Duration?
 
+    /// Work of the owner's to do while a statement's answer is awaited: called again and again, until the answer comes or
+    /// it returns false. A piece should take some microseconds, and must not use this connection.
+    public var whileWaiting: (() -> Bool)?
+
     private let options: [(String, String)]
     private let connectTimeout: Duration
     private let notices = ConnectionHandle.NoticeReceiver()
@@ -148,7 +152,7 @@ public final class PostgresConnection {
     }
 
     func nextResult(_ handle: ConnectionHandle) throws(PostgresError) -> ResultHandle? {
-        try handle.nextResult(silence: silenceLimit?.clampedMilliseconds)
+        try handle.nextResult(silence: silenceLimit?.clampedMilliseconds, work: whileWaiting)
     }
 
     /// Reads a statement's results to their end, so that the connection is free again; then throws the first error.

@@ -4,17 +4,31 @@ public enum PostgresOutcome {
     case failed(PostgresError)
     /// Not run, because a statement before it failed.
     case skipped
+
+    /// The result of a statement that had to succeed.
+    public func result() throws(PostgresError) -> PostgresResult {
+        switch self {
+        case .finished(let result): return result
+        case .failed(let error): throw error
+        case .skipped: throw PostgresError(message: "a statement was skipped without an error before it")
+        }
+    }
 }
 
 /// Collects statements that go to the server together and cost one round trip; see `PostgresConnection.pipeline`.
 public struct PostgresPipeline {
+    private let connection: PostgresConnection
     private let handle: ConnectionHandle
-    private(set) var count = 0
+    /// How many statements were queued.
+    public private(set) var count = 0
+    /// Of as many statements as were answered and read.
+    private(set) var outcomes: [PostgresOutcome] = []
     private(set) var failure: PostgresError?
     /// Behind how many statements the server was asked to say where it is.
     private(set) var syncs: Set<Int> = []
 
-    init(_ handle: ConnectionHandle) {
+    init(_ connection: PostgresConnection, _ handle: ConnectionHandle) {
+        self.connection = connection
         self.handle = handle
     }
 
@@ -76,6 +90,44 @@ public struct PostgresPipeline {
         }
     }
 
+    /// Waits for a statement's result while those behind it are on their way: what is made of it here is made while the
+    /// server works on them. Only inside a transaction of its own, as it puts a `sync` behind the statement if none is.
+    ///
+    /// - Parameter index: the statement's, from 0; all before it have to succeed too.
+    /// - Returns: its result.
+    /// - Throws: its failure, or that of the first before it that failed.
+    public mutating func result(of index: Int) throws(PostgresError) -> PostgresResult {
+        if let failure { throw failure }
+        guard (0..<count).contains(index) else {
+            throw PostgresError(message: "the pipeline has no statement \(index) yet")
+        }
+        if !syncs.contains(where: { $0 > index }) { sync() }
+        let known = outcomes.count
+        try read(through: index + 1)
+        for outcome in outcomes[min(known, index)...index].dropLast() { _ = try outcome.result() }
+        return try outcomes[index].result()
+    }
+
+    /// Reads what was not read yet of the first so many outcomes, with the answers to the syncs among and behind them.
+    mutating func read(through end: Int) throws(PostgresError) {
+        while outcomes.count < end {
+            outcomes.append(try connection.readOutcome(handle, index: outcomes.count))
+            if handle.isBroken { throw ConnectionHandle.lostError }
+            guard syncs.contains(outcomes.count) else { continue }
+            guard try connection.nextResult(handle)?.status == .pipelineSync else { throw ConnectionHandle.lostError }
+        }
+    }
+
+    /// What was not answered is lost with the connection.
+    mutating func lose(_ error: PostgresError) {
+        while outcomes.count < count {
+            var lost = error
+            lost.statementIndex = outcomes.count
+            lost.connectionLost = true
+            outcomes.append(.failed(lost))
+        }
+    }
+
     private mutating func fail(_ error: PostgresError) {
         var error = error
         error.statementIndex = count
@@ -94,38 +146,42 @@ extension PostgresConnection {
     /// - Throws: when nothing was run: the connection was broken before, or the parameters have a fault, which closes
     ///   the connection because some statements may be on their way.
     public func pipelineOutcomes(_ fill: (inout PostgresPipeline) -> Void) throws(PostgresError) -> [PostgresOutcome] {
+        try run { (pipeline: inout PostgresPipeline) throws(Never) -> Void in fill(&pipeline) }.outcomes
+    }
+
+    /// As `pipelineOutcomes`, for a transaction of its own in which what is sent depends on what came back: `converse`
+    /// may take results (`PostgresPipeline.result`) and queue more by them. Its error is thrown once the connection is
+    /// usable again; the transaction is open or failed then: send ROLLBACK.
+    public func conversation(_ converse: (inout PostgresPipeline) throws -> Void) throws -> [PostgresOutcome] {
+        let (outcomes, failure) = try run(converse)
+        if let failure { throw failure }
+        return outcomes
+    }
+
+    private func run<Failure: Error>(
+        _ fill: (inout PostgresPipeline) throws(Failure) -> Void
+    ) throws(PostgresError) -> (outcomes: [PostgresOutcome], failure: Failure?) {
         let handle = try open()
         try handle.enterPipeline()
-        var pipeline = PostgresPipeline(handle)
-        fill(&pipeline)
+        var pipeline = PostgresPipeline(self, handle)
+        var thrown: Failure?
+        do throws(Failure) { try fill(&pipeline) } catch { thrown = error }
         if let failure = pipeline.failure {
             close()
             throw failure
         }
-        var outcomes: [PostgresOutcome] = []
-        outcomes.reserveCapacity(pipeline.count)
         do throws(PostgresError) {
             try handle.sendPipelineSync()
-            while outcomes.count < pipeline.count {
-                outcomes.append(try readOutcome(handle, index: outcomes.count))
-                if handle.isBroken { throw ConnectionHandle.lostError }
-                guard pipeline.syncs.contains(outcomes.count) else { continue }
-                guard try nextResult(handle)?.status == .pipelineSync else { throw ConnectionHandle.lostError }
-            }
+            try pipeline.read(through: pipeline.count)
             while let result = try nextResult(handle), result.status != .pipelineSync {
                 if handle.isBroken { throw ConnectionHandle.lostError }
             }
             try handle.exitPipeline()
         } catch {
             if !handle.isBroken { close() }
-            while outcomes.count < pipeline.count {
-                var lost = error
-                lost.statementIndex = outcomes.count
-                lost.connectionLost = true
-                outcomes.append(.failed(lost))
-            }
+            pipeline.lose(error)
         }
-        return outcomes
+        return (pipeline.outcomes, thrown)
     }
 
     /// As `pipelineOutcomes`, for callers that need every statement to succeed.
@@ -135,18 +191,12 @@ extension PostgresConnection {
     @discardableResult
     public func pipeline(_ fill: (inout PostgresPipeline) -> Void) throws(PostgresError) -> [PostgresResult] {
         var results: [PostgresResult] = []
-        for outcome in try pipelineOutcomes(fill) {
-            switch outcome {
-            case .finished(let result): results.append(result)
-            case .failed(let error): throw error
-            case .skipped: throw PostgresError(message: "a statement was skipped without an error before it")
-            }
-        }
+        for outcome in try pipelineOutcomes(fill) { results.append(try outcome.result()) }
         return results
     }
 
     /// One statement's result and the nil that ends it.
-    private func readOutcome(_ handle: ConnectionHandle, index: Int) throws(PostgresError) -> PostgresOutcome {
+    fileprivate func readOutcome(_ handle: ConnectionHandle, index: Int) throws(PostgresError) -> PostgresOutcome {
         var outcome: PostgresOutcome?
         while let result = try nextResult(handle) {
             switch result.status {

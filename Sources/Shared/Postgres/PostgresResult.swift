@@ -91,6 +91,14 @@ public final class PostgresResult {
 
     // MARK: Inside
 
+    /// Of a column that exists.
+    func isBinary(_ column: Int, _ type: PostgresType) -> Bool {
+        handle.isBinary(column) && handle.type(column) == type
+    }
+
+    /// Of a cell that exists; no bytes for NULL. Valid while `self` lives.
+    func rawBytes(_ row: Int, _ column: Int) -> UnsafeRawBufferPointer { handle.rawBytes(row, column) }
+
     /// The bytes of a cell that exists, nil for NULL; valid while `self` lives.
     private func cell(_ row: Int, _ column: Int) throws(PostgresError) -> UnsafeRawBufferPointer? {
         guard row >= 0, row < rowCount, column >= 0, column < columnCount else {

@@ -19,6 +19,8 @@ public struct PostgresType: RawRepresentable, Hashable, Sendable {
     public static let date = PostgresType(rawValue: 1082)
     public static let timestamptz = PostgresType(rawValue: 1184)
     public static let uuid = PostgresType(rawValue: 2950)
+    /// Where a row lies in its table.
+    public static let tid = PostgresType(rawValue: 27)
 
     public static let boolArray = PostgresType(rawValue: 1000)
     public static let byteaArray = PostgresType(rawValue: 1001)
@@ -31,6 +33,7 @@ public struct PostgresType: RawRepresentable, Hashable, Sendable {
     public static let dateArray = PostgresType(rawValue: 1182)
     public static let timestamptzArray = PostgresType(rawValue: 1185)
     public static let uuidArray = PostgresType(rawValue: 2951)
+    public static let tidArray = PostgresType(rawValue: 1010)
 
     /// Types whose binary form is the text's own bytes.
     static let textual: Set<PostgresType> = [
@@ -52,6 +55,7 @@ public struct PostgresType: RawRepresentable, Hashable, Sendable {
         case .date: .dateArray
         case .timestamptz: .timestamptzArray
         case .uuid: .uuidArray
+        case .tid: .tidArray
         default: .unspecified
         }
     }

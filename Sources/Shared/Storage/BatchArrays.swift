@@ -9,12 +9,15 @@ struct BatchArrays {
     private var days = PostgresArray(of: .date)
     private var sources = PostgresArray(of: .int2)
     private var origins = PostgresArray(of: .text)
+    private var places = PostgresArray(of: .tid)
     private var closed = PostgresArray(of: .int4)
     private var longs = PostgresArray(of: .int8)
     private var moreLongs = PostgresArray(of: .int8)
     private var blobs = PostgresArray(of: .bytea)
     private var flags = PostgresArray(of: .bool)
     private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
+    /// Indexes of the writes that are loaded.
+    private var picked: [Int] = []
 
     mutating func load(users touched: [TouchedUser]) {
         users.reset()
@@ -25,7 +28,7 @@ struct BatchArrays {
         }
     }
 
-    mutating func load(ranges: [DayRange], into parameters: inout PostgresParameters) {
+    mutating func load(ranges: some Sequence<DayRange>, into parameters: inout PostgresParameters) {
         users.reset()
         days.reset()
         lastDays.reset()
@@ -40,19 +43,30 @@ struct BatchArrays {
         parameters.append(lastDays)
     }
 
-    mutating func load(source writes: [BatchWrites.SourceWrite], into parameters: inout PostgresParameters) {
+    /// Rows of one kind: those that are stored, by their places, or new ones, by their keys. Returns how many there are.
+    mutating func load(
+        source writes: [BatchWrites.SourceWrite],
+        areStored: Bool,
+        into parameters: inout PostgresParameters
+    ) -> Int {
         resetKeys()
         closed.reset()
         longs.reset()
         blobs.reset()
         var scratch: [UInt8] = []
         var used: MetricSet = []
-        for write in writes { used.formUnion(write.row.state.values.mask) }
-        for metric in Metric.allCases { values[metric.index].reset() }
-        for write in writes {
-            append(write.key)
-            append(write.row.provenance)
-            let state = write.row.state
+        picked.removeAll(keepingCapacity: true)
+        for index in writes.indices where (writes[index].place != nil) == areStored { picked.append(index) }
+        guard !picked.isEmpty else { return 0 }
+        for index in picked {
+            let state = writes[index].row.state
+            if let place = writes[index].place {
+                append(place, writes[index].key)
+            } else {
+                append(writes[index].key)
+                append(writes[index].row.provenance)
+            }
+            used.formUnion(state.values.mask)
             closed.append(int4: Int32(bitPattern: state.closed.rawValue))
             let common = VersionsCodec.common(of: state)
             longs.append(int8: common)
@@ -62,74 +76,127 @@ struct BatchArrays {
             } else {
                 blobs.appendNull()
             }
-            append(state.values, used: used)
+        }
+        // A column at a time: the arrays of metrics that no row of the batch has stay empty, and `unnest` fills them up
+        // with NULL.
+        for metric in Metric.allCases { values[metric.index].reset() }
+        for metric in used {
+            // Taken out, so that the loop appends to a variable of its own.
+            var column = PostgresArray(of: .float4)
+            swap(&column, &values[metric.index])
+            for index in picked { Self.append(writes[index].row.state.values[metric], to: &column) }
+            swap(&column, &values[metric.index])
         }
         parameters.reset()
-        parameters.append(users)
-        parameters.append(days)
-        parameters.append(sources)
-        parameters.append(origins)
+        if areStored {
+            parameters.append(places)
+            parameters.append(days)
+        } else {
+            parameters.append(users)
+            parameters.append(days)
+            parameters.append(sources)
+            parameters.append(origins)
+        }
         parameters.append(closed)
         parameters.append(longs)
         parameters.append(blobs)
+        if areStored { parameters.append(users) }
         for metric in Metric.allCases { parameters.append(values[metric.index]) }
+        return days.count
     }
 
+    /// As for source rows.
     mutating func load(
         canonical writes: [BatchWrites.CanonicalWrite],
+        areStored: Bool,
         rules: Int32,
         into parameters: inout PostgresParameters
-    ) {
+    ) -> Int {
         resetKeys()
         flags.reset()
         blobs.reset()
         var scratch: [UInt8] = []
         var used: MetricSet = []
-        for write in writes { used.formUnion(write.day.values.mask) }
-        for metric in Metric.allCases { values[metric.index].reset() }
-        for write in writes {
-            append(write.key)
-            flags.append(bool: write.day.isFinal)
+        picked.removeAll(keepingCapacity: true)
+        for index in writes.indices where (writes[index].place != nil) == areStored { picked.append(index) }
+        guard !picked.isEmpty else { return 0 }
+        for index in picked {
+            let winners = writes[index].day.winners
+            if let place = writes[index].place {
+                append(place, writes[index].key)
+            } else {
+                append(writes[index].key)
+            }
+            used.formUnion(writes[index].day.values.mask)
+            flags.append(bool: writes[index].day.isFinal)
             scratch.removeAll(keepingCapacity: true)
-            for winner in write.day.winners { scratch.append(winner.source.rawValue) }
+            var areUnnamed = true
+            for winner in winners {
+                scratch.append(winner.source.rawValue)
+                if !winner.origin.isEmpty { areUnnamed = false }
+            }
             blobs.append(bytea: scratch.span)
-            if write.day.winners.allSatisfy({ $0.origin.isEmpty }) {
+            if areUnnamed {
                 origins.appendNull()
             } else {
                 scratch.removeAll(keepingCapacity: true)
-                Self.appendArrayText(of: write.day.winners, to: &scratch)
+                Self.appendArrayText(of: winners, to: &scratch)
                 origins.append(text: scratch.span)
             }
-            append(write.day.values, used: used)
+        }
+        for metric in Metric.allCases { values[metric.index].reset() }
+        for metric in used {
+            var column = PostgresArray(of: .float4)
+            swap(&column, &values[metric.index])
+            for index in picked { Self.append(writes[index].day.values[metric], to: &column) }
+            swap(&column, &values[metric.index])
         }
         parameters.reset()
-        parameters.append(users)
+        if areStored { parameters.append(places) } else { parameters.append(users) }
         parameters.append(days)
         parameters.append(int4: rules)
         parameters.append(flags)
         parameters.append(blobs)
         parameters.append(origins)
+        if areStored { parameters.append(users) }
         for metric in Metric.allCases { parameters.append(values[metric.index]) }
+        return days.count
     }
 
-    mutating func load(connections writes: [BatchWrites.ConnectionWrite], into parameters: inout PostgresParameters) {
+    /// As for source rows.
+    mutating func load(
+        connections writes: [BatchWrites.ConnectionWrite],
+        areStored: Bool,
+        into parameters: inout PostgresParameters
+    ) -> Int {
         resetKeys()
         longs.reset()
         moreLongs.reset()
         blobs.reset()
-        for write in writes {
-            append(write.key)
-            longs.append(int8: write.state.lastPushAt)
-            moreLongs.append(int8: write.state.lastDataAt)
-            if write.state.window.isEmpty { blobs.appendNull() } else { blobs.append(bytea: write.state.window.span) }
+        for index in writes.indices where (writes[index].state.place != nil) == areStored {
+            let state = writes[index].state
+            if let place = state.place {
+                places.append(tidBlock: place.block, offset: place.offset)
+            } else {
+                append(writes[index].key)
+            }
+            longs.append(int8: state.lastPushAt)
+            moreLongs.append(int8: state.lastDataAt)
+            if state.window.isEmpty { blobs.appendNull() } else { blobs.append(bytea: state.window.span) }
         }
+        guard longs.count > 0 else { return 0 }
         parameters.reset()
-        parameters.append(users)
-        parameters.append(sources)
-        parameters.append(origins)
+        if areStored {
+            parameters.append(places)
+        } else {
+            parameters.append(users)
+            parameters.append(sources)
+            parameters.append(origins)
+        }
         parameters.append(longs)
         parameters.append(moreLongs)
         parameters.append(blobs)
+        return longs.count
     }
 
     mutating func load(removed keys: [ConnectionKey], into parameters: inout PostgresParameters) {
@@ -227,10 +294,16 @@ struct BatchArrays {
     // MARK: Pieces
 
     private mutating func resetKeys() {
+        places.reset()
         users.reset()
         days.reset()
         sources.reset()
         origins.reset()
+    }
+
+    private mutating func append(_ place: RowPlace, _ key: UserDay) {
+        places.append(tidBlock: place.block, offset: place.offset)
+        append(key)
     }
 
     private mutating func append(_ key: UserDay) {
@@ -248,15 +321,8 @@ struct BatchArrays {
         origins.append(text: provenance.origin)
     }
 
-    /// Arrays of metrics that no row of the batch has stay empty: `unnest` fills them up with NULL.
-    private mutating func append(_ row: MetricValues, used: MetricSet) {
-        for metric in used {
-            if let tenths = row[metric] {
-                values[metric.index].append(float4: MetricColumns.real(tenths: tenths))
-            } else {
-                values[metric.index].appendNull()
-            }
-        }
+    private static func append(_ tenths: Int32?, to column: inout PostgresArray) {
+        if let tenths { column.append(float4: MetricColumns.real(tenths: tenths)) } else { column.appendNull() }
     }
 
     /// The text form of a `text[]`, every element quoted.

@@ -21,17 +21,49 @@ public final class BatchStore {
         case rolledBack
     }
 
-    struct Statements {
-        let fence, createAccounts, lockAccounts, control, accountSources, connections, readDays: PostgresPrepared
-        let upsertSourceDays, upsertCanonicalDays, deleteSourceDays, deleteCanonicalDays: PostgresPrepared
-        let upsertConnections, deleteConnections, updateAccounts, upsertAccountSources: PostgresPrepared
-        let upsertWakes, deleteWakes: PostgresPrepared
+    /// A class, so that handing it out copies nothing.
+    final class Statements {
+        let fence, createAccounts, lockAccounts, control, accountSources, connections: PostgresPrepared
+        let readDays, findCanonicalDays: PostgresPrepared
+        let insertSourceDays, updateSourceDays, deleteSourceDays: PostgresPrepared
+        let insertCanonicalDays, updateCanonicalDays, deleteCanonicalDays: PostgresPrepared
+        let insertConnections, updateConnections, deleteConnections: PostgresPrepared
+        let updateAccounts, upsertAccountSources, upsertWakes, deleteWakes: PostgresPrepared
+
+        init(_ connection: PostgresConnection) throws(PostgresError) {
+            fence = try connection.prepare("fence", BatchStatements.fence)
+            createAccounts = try connection.prepare("create_accounts", BatchStatements.createAccounts)
+            lockAccounts = try connection.prepare("lock_accounts", BatchStatements.lockAccounts)
+            control = try connection.prepare("control", BatchStatements.control)
+            accountSources = try connection.prepare("account_sources", BatchStatements.accountSources)
+            connections = try connection.prepare("connections", BatchStatements.connections)
+            readDays = try connection.prepare("read_days", BatchStatements.readDays)
+            findCanonicalDays = try connection.prepare("find_canonical_days", BatchStatements.findCanonicalDays)
+            insertSourceDays = try connection.prepare("insert_source_days", BatchStatements.insertSourceDays)
+            updateSourceDays = try connection.prepare("update_source_days", BatchStatements.updateSourceDays)
+            deleteSourceDays = try connection.prepare("delete_source_days", BatchStatements.deleteSourceDays)
+            insertCanonicalDays = try connection.prepare("insert_canonical_days", BatchStatements.insertCanonicalDays)
+            updateCanonicalDays = try connection.prepare("update_canonical_days", BatchStatements.updateCanonicalDays)
+            deleteCanonicalDays = try connection.prepare("delete_canonical_days", BatchStatements.deleteCanonicalDays)
+            insertConnections = try connection.prepare("insert_connections", BatchStatements.insertConnections)
+            updateConnections = try connection.prepare("update_connections", BatchStatements.updateConnections)
+            deleteConnections = try connection.prepare("delete_connections", BatchStatements.deleteConnections)
+            updateAccounts = try connection.prepare("update_accounts", BatchStatements.updateAccounts)
+            upsertAccountSources = try connection.prepare(
+                "upsert_account_sources",
+                BatchStatements.upsertAccountSources
+            )
+            upsertWakes = try connection.prepare("upsert_wakes", BatchStatements.upsertWakes)
+            deleteWakes = try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
+        }
     }
 
     let connection: PostgresConnection
     private var statements: Statements?
     var parameters = PostgresParameters()
     var arrays = BatchArrays()
+    /// Whether the last batch had users without an account. Most have none, and save a look for each of their users.
+    private var expectsNewUsers = true
 
     public init(_ connection: PostgresConnection) {
         self.connection = connection
@@ -52,28 +84,7 @@ public final class BatchStore {
 
     func prepared() throws(PostgresError) -> Statements {
         if let statements { return statements }
-        let statements = Statements(
-            fence: try connection.prepare("fence", BatchStatements.fence),
-            createAccounts: try connection.prepare("create_accounts", BatchStatements.createAccounts),
-            lockAccounts: try connection.prepare("lock_accounts", BatchStatements.lockAccounts),
-            control: try connection.prepare("control", BatchStatements.control),
-            accountSources: try connection.prepare("account_sources", BatchStatements.accountSources),
-            connections: try connection.prepare("connections", BatchStatements.connections),
-            readDays: try connection.prepare("read_days", BatchStatements.readDays),
-            upsertSourceDays: try connection.prepare("upsert_source_days", BatchStatements.upsertSourceDays),
-            upsertCanonicalDays: try connection.prepare("upsert_canonical_days", BatchStatements.upsertCanonicalDays),
-            deleteSourceDays: try connection.prepare("delete_source_days", BatchStatements.deleteSourceDays),
-            deleteCanonicalDays: try connection.prepare("delete_canonical_days", BatchStatements.deleteCanonicalDays),
-            upsertConnections: try connection.prepare("upsert_connections", BatchStatements.upsertConnections),
-            deleteConnections: try connection.prepare("delete_connections", BatchStatements.deleteConnections),
-            updateAccounts: try connection.prepare("update_accounts", BatchStatements.updateAccounts),
-            upsertAccountSources: try connection.prepare(
-                "upsert_account_sources",
-                BatchStatements.upsertAccountSources
-            ),
-            upsertWakes: try connection.prepare("upsert_wakes", BatchStatements.upsertWakes),
-            deleteWakes: try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
-        )
+        let statements = try Statements(connection)
         self.statements = statements
         return statements
     }
@@ -91,6 +102,19 @@ public final class BatchStore {
     /// - Throws: `PostgresError`, or `StorageError` for rows that cannot be. The transaction is open or failed then:
     ///   call `rollback`.
     public func begin(_ fence: Fence?, users: [TouchedUser]) throws -> BatchSnapshot {
+        if !expectsNewUsers {
+            if let snapshot = try begin(fence, users, createsAccounts: false) { return snapshot }
+            // From the start, so that locks are taken in the order of the keys.
+            rollback()
+        }
+        guard let snapshot = try begin(fence, users, createsAccounts: true) else {
+            throw StorageError.incompleteSnapshot
+        }
+        return snapshot
+    }
+
+    /// Nil where users have no account.
+    private func begin(_ fence: Fence?, _ users: [TouchedUser], createsAccounts: Bool) throws -> BatchSnapshot? {
         let statements = try prepared()
         arrays.load(users: users)
         let results = try connection.pipeline { pipeline in
@@ -100,10 +124,12 @@ public final class BatchStore {
                 pipeline.execute(statements.fence, parameters)
             }
             if !users.isEmpty {
-                parameters.reset()
-                parameters.append(arrays.users)
-                parameters.append(arrays.buckets)
-                pipeline.execute(statements.createAccounts, parameters)
+                if createsAccounts {
+                    parameters.reset()
+                    parameters.append(arrays.users)
+                    parameters.append(arrays.buckets)
+                    pipeline.execute(statements.createAccounts, parameters)
+                }
                 parameters.reset()
                 parameters.append(arrays.users)
                 pipeline.execute(statements.lockAccounts, parameters)
@@ -122,8 +148,12 @@ public final class BatchStore {
             isFenceHeld = results[next].affectedRows == 1
             next += 1
         }
-        let accounts = results[users.isEmpty ? next : next + 1]
-        if !users.isEmpty { next += 2 }
+        if !users.isEmpty && createsAccounts {
+            expectsNewUsers = results[next].affectedRows > 0
+            next += 1
+        }
+        let accounts = results[next]
+        if !users.isEmpty { next += 1 }
         let control = results[next]
         guard control.rowCount == 1 else { throw StorageError.incompleteSnapshot }
         var snapshot = BatchSnapshot(
@@ -133,26 +163,51 @@ public final class BatchStore {
             retentionFloor: CalendarDay(daysSinceEpoch: try control.date(0, 2))
         )
         guard !users.isEmpty, isFenceHeld else { return snapshot }
+        guard accounts.rowCount == users.count else { return nil }
         try read(accounts: accounts, into: &snapshot)
-        guard snapshot.accounts.count == users.count else { throw StorageError.incompleteSnapshot }
         try read(sources: results[next + 1], into: &snapshot)
         try read(connections: results[next + 2], into: &snapshot)
         return snapshot
     }
 
-    /// Reads every source row in the ranges, in one round trip, inside the transaction.
+    /// Reads every source row in the ranges, and where their canonical days lie, in one round trip, inside the
+    /// transaction.
     public func readDays(_ ranges: [DayRange]) throws -> StoredDays {
-        guard !ranges.isEmpty else { return [:] }
+        guard !ranges.isEmpty else { return StoredDays() }
+        let statements = try prepared()
         arrays.load(ranges: ranges, into: &parameters)
-        let result = try connection.execute(try prepared().readDays, parameters)
-        var days: StoredDays = [:]
-        days.reserveCapacity(result.rowCount)
-        for row in 0..<result.rowCount {
-            let key = try DayRowReader.key(result, row)
-            let new = try DayRowReader.sourceRow(result, row)
-            days[UserDay(user: key.user, day: key.day), default: []].insert(sorted: new)
+        let results = try connection.pipeline { pipeline in
+            pipeline.execute(statements.readDays, parameters)
+            pipeline.execute(statements.findCanonicalDays, parameters)
         }
-        return days
+        return try Self.days(rows: results[0], canonical: results[1])
+    }
+
+    static func days(rows result: PostgresResult, canonical places: PostgresResult) throws -> StoredDays {
+        let reader = try SourceRowReader(result)
+        var rows: [StoredDays.Row] = []
+        rows.reserveCapacity(result.rowCount)
+        for row in 0..<result.rowCount {
+            let place = try Self.place(result, row, SourceRowReader.end)
+            rows.append(.init(key: try reader.key(row), row: try reader.sourceRow(row), place: place))
+        }
+        try places.require([.uuid, .date, .tid])
+        var canonical: [(key: UserDay, place: RowPlace)] = []
+        canonical.reserveCapacity(places.rowCount)
+        for row in 0..<places.rowCount {
+            guard let user = try places.words128(row, 0), let day = try places.word32(row, 1) else {
+                throw StorageError.incompleteSnapshot
+            }
+            let date = CalendarDay(daysSinceEpoch: PostgresDate.daysSince1970(Int32(bitPattern: day)))
+            let key = UserDay(user: UserID(high: user.high, low: user.low), day: date)
+            canonical.append((key, try Self.place(places, row, 2)))
+        }
+        return StoredDays(rows, canonical: canonical)
+    }
+
+    private static func place(_ result: PostgresResult, _ row: Int, _ column: Int) throws -> RowPlace {
+        guard let place = try result.tid(row, column) else { throw StorageError.incompleteSnapshot }
+        return RowPlace(block: place.block, offset: place.offset)
     }
 
     private func load(_ fence: Fence) {
@@ -199,6 +254,7 @@ public final class BatchStore {
     }
 
     func read(connections result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+        try result.require([.uuid, .int2, .text, .int8, .int8, .bytea, .tid])
         snapshot.connections.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {
             let user = try result.uuid(row, 0)
@@ -212,70 +268,10 @@ public final class BatchStore {
             snapshot.connections[key] = StoredConnection(
                 lastPushAt: try result.int8(row, 3),
                 lastDataAt: try result.int8(row, 4),
-                window: try result.isNull(row, 5) ? [] : try result.bytea(row, 5)
+                window: try result.isNull(row, 5) ? [] : try result.bytea(row, 5),
+                place: try Self.place(result, row, 6)
             )
         }
-    }
-
-    // MARK: Writing
-
-    /// Writes and commits in one round trip. With a sync behind each statement, since they are large and go out in
-    /// pieces: a worker that is frozen between two of them loses its locks as one that is frozen between round trips.
-    public func commit(_ writes: BatchWrites) throws -> Commit {
-        let statements = try prepared()
-        let results = try connection.pipeline { pipeline in
-            if !writes.accounts.isEmpty {
-                arrays.load(accounts: writes.accounts, into: &parameters)
-                pipeline.execute(statements.updateAccounts, parameters)
-                pipeline.sync()
-            }
-            if !writes.removedSourceRows.isEmpty {
-                arrays.load(removed: writes.removedSourceRows, into: &parameters)
-                pipeline.execute(statements.deleteSourceDays, parameters)
-                pipeline.sync()
-            }
-            if !writes.removedCanonicalDays.isEmpty {
-                arrays.load(removed: writes.removedCanonicalDays, into: &parameters)
-                pipeline.execute(statements.deleteCanonicalDays, parameters)
-                pipeline.sync()
-            }
-            if !writes.sourceRows.isEmpty {
-                arrays.load(source: writes.sourceRows, into: &parameters)
-                pipeline.execute(statements.upsertSourceDays, parameters)
-                pipeline.sync()
-            }
-            if !writes.canonicalDays.isEmpty {
-                arrays.load(canonical: writes.canonicalDays, rules: writes.ruleVersion, into: &parameters)
-                pipeline.execute(statements.upsertCanonicalDays, parameters)
-                pipeline.sync()
-            }
-            if !writes.accountSources.isEmpty {
-                arrays.load(accountSources: writes.accountSources, into: &parameters)
-                pipeline.execute(statements.upsertAccountSources, parameters)
-                pipeline.sync()
-            }
-            if !writes.removedConnections.isEmpty {
-                arrays.load(removed: writes.removedConnections, into: &parameters)
-                pipeline.execute(statements.deleteConnections, parameters)
-                pipeline.sync()
-            }
-            if !writes.wakes.isEmpty {
-                arrays.load(wakes: writes.wakes, into: &parameters)
-                pipeline.execute(statements.upsertWakes, parameters)
-            }
-            if !writes.removedWakes.isEmpty {
-                arrays.load(removed: writes.removedWakes, into: &parameters)
-                pipeline.execute(statements.deleteWakes, parameters)
-            }
-            if !writes.connections.isEmpty {
-                arrays.load(connections: writes.connections, into: &parameters)
-                pipeline.execute(statements.upsertConnections, parameters)
-                pipeline.sync()
-            }
-            pipeline.commit()
-        }
-        guard let commit = results.last else { return .rolledBack }
-        return commit.isCommitted ? .committed : .rolledBack
     }
 
     /// Ends the transaction without writing. A lost connection has done so by itself.
@@ -287,13 +283,5 @@ public final class BatchStore {
             // The session is in a state that nobody knows: without it there is no transaction either.
             connection.close()
         }
-    }
-}
-
-extension [SourceRow] {
-    /// Keeps a day's few rows in the order that the rules expect.
-    mutating func insert(sorted row: SourceRow) {
-        let place = firstIndex { row.provenance < $0.provenance } ?? endIndex
-        insert(row, at: place)
     }
 }

@@ -129,8 +129,11 @@ public struct StoredConnection: Hashable, Sendable {
     public let lastDataAt: Int64
     /// As `Window.encoded` writes it; empty where there is none.
     public let window: [UInt8]
+    /// Where the row lies; nil for one that is not stored.
+    public let place: RowPlace?
 
-    public init(lastPushAt: Int64, lastDataAt: Int64, window: [UInt8]) {
+    public init(lastPushAt: Int64, lastDataAt: Int64, window: [UInt8], place: RowPlace? = nil) {
+        self.place = place
         self.lastPushAt = lastPushAt
         self.lastDataAt = lastDataAt
         self.window = window
@@ -164,16 +167,16 @@ public struct BatchSnapshot {
     }
 }
 
-/// Source rows by day, each day's sorted by provenance.
-public typealias StoredDays = [UserDay: [SourceRow]]
-
 /// What a batch writes; every list sorted by its table's key and without repetitions.
 public struct BatchWrites {
     public struct SourceWrite {
         public let key: UserDay
         public let row: SourceRow
+        /// Where the stored row lies; nil for a new one.
+        public let place: RowPlace?
 
-        public init(key: UserDay, row: SourceRow) {
+        public init(key: UserDay, row: SourceRow, place: RowPlace?) {
+            self.place = place
             self.key = key
             self.row = row
         }
@@ -182,8 +185,11 @@ public struct BatchWrites {
     public struct CanonicalWrite {
         public let key: UserDay
         public let day: CanonicalDay
+        /// Where the stored row lies; nil for a new one.
+        public let place: RowPlace?
 
-        public init(key: UserDay, day: CanonicalDay) {
+        public init(key: UserDay, day: CanonicalDay, place: RowPlace?) {
+            self.place = place
             self.key = key
             self.day = day
         }
@@ -227,4 +233,11 @@ public struct BatchWrites {
     public var ruleVersion: Int32 = MetricLedger.ruleVersion
 
     public init() {}
+
+    /// Nothing is written.
+    public var isEmpty: Bool {
+        sourceRows.isEmpty && removedSourceRows.isEmpty && canonicalDays.isEmpty && removedCanonicalDays.isEmpty
+            && connections.isEmpty && removedConnections.isEmpty && wakes.isEmpty && removedWakes.isEmpty
+            && accounts.isEmpty && accountSources.isEmpty
+    }
 }

@@ -54,14 +54,13 @@ public struct DayReads {
 
     /// Source rows with the window of their connection, behind the columns that `DayRowReader` reads.
     private static let effectiveRows = """
-        SELECT \(DayRowReader.sourceColumns.split(separator: ", ").map { "row.\($0)" }.joined(separator: ", ")),
-            connections.recent_window
+        SELECT \(DayRowReader.sourceColumns), connections.recent_window
         FROM source_days AS row LEFT JOIN connections
             ON connections.user_id = row.user_id AND connections.source = row.source
             AND connections.origin = row.origin
         """
 
-    private static let windowColumn = 7 + Metric.count
+    private static let windowColumn = SourceRowReader.end
 
     /// The row as it is meant: with its window's version folded in.
     private static func effectiveRow(_ result: PostgresResult, _ row: Int, _ day: CalendarDay) throws -> SourceRow {

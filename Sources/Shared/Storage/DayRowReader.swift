@@ -3,8 +3,12 @@ internal import Postgres
 
 /// Turns rows of the day tables into values, never trusting what stands there (D12).
 enum DayRowReader {
-    /// The columns of `source_days` in the order that `sourceRow` reads.
-    static let sourceColumns = "user_id, day, source, origin, closed, version, versions, \(MetricColumns.list)"
+    /// The columns of `source_days`, called `row`, in the order that `SourceRowReader` reads: the values as one array,
+    /// whose elements cost the client a fraction of what columns do.
+    static let sourceColumns = """
+        row.user_id, row.day, row.source, row.origin, row.closed, row.version, row.versions,
+        ARRAY[\(MetricColumns.names.map { "row.\($0)" }.joined(separator: ", "))]
+        """
     /// The columns of `canonical_days` in the order that `canonicalRow` reads.
     static let canonicalColumns =
         "user_id, day, rule_version, final, winner_sources, winner_origins, \(MetricColumns.list)"
@@ -15,31 +19,7 @@ enum DayRowReader {
     }
 
     static func sourceRow(_ result: PostgresResult, _ row: Int) throws -> SourceRow {
-        guard let source = Source(rawValue: UInt8(clamping: try result.int2(row, 2))) else {
-            throw StorageError.unknownSource
-        }
-        let origin = try result.text(row, 3)
-        let closed = MetricSet(rawValue: UInt32(bitPattern: try result.int4(row, 4)))
-        let common = Version(rawValue: try result.int8(row, 5))
-        var state = SourceDay()
-        for metric in Metric.allCases {
-            let column = 7 + metric.index
-            if try result.isNull(row, column) { continue }
-            guard let tenths = MetricColumns.tenths(real: try result.float4(row, column)) else {
-                throw StorageError.impossibleValue
-            }
-            state.restore(metric, tenths: tenths, closed: closed.has(metric), version: common)
-        }
-        if try !result.isNull(row, 6) {
-            let exceptions = try result.withBytea(row, 6) { VersionsCodec.exceptions(in: $0) }
-            guard let exceptions else { throw StorageError.unreadableVersions }
-            for (metric, version) in exceptions {
-                guard let tenths = state.values[metric] else { continue }
-                let version = Version(rawValue: version)
-                state.restore(metric, tenths: tenths, closed: closed.has(metric), version: version)
-            }
-        }
-        return SourceRow(provenance: Provenance(source: source, origin: origin), state: state)
+        try SourceRowReader(result).sourceRow(row)
     }
 
     static func canonicalRow(_ result: PostgresResult, _ row: Int) throws -> (day: CanonicalDay, rules: Int32) {
@@ -86,5 +66,13 @@ public enum StorageError: Error, CustomStringConvertible {
             case .incompleteSnapshot: "the database did not return a row that was locked a moment before"
             }
         return what
+    }
+}
+
+extension [SourceRow] {
+    /// Keeps a day's few rows in the order that the rules expect.
+    mutating func insert(sorted row: SourceRow) {
+        let place = firstIndex { row.provenance < $0.provenance } ?? endIndex
+        insert(row, at: place)
     }
 }

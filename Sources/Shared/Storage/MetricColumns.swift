@@ -4,11 +4,16 @@ internal import Domain
 enum MetricColumns {
     static let names = MetricLedger.definitions.map { $0.name.description }
     static let list = names.joined(separator: ", ")
-    static let assignments = names.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
+    static let newAssignments = names.map { "\($0) = new.\($0)" }.joined(separator: ", ")
 
     /// `unnest($n::real[]), …`, from the parameter `first` on.
     static func unnests(from first: Int) -> String {
         names.indices.map { "unnest($\(first + $0)::real[])" }.joined(separator: ", ")
+    }
+
+    /// `unnest($n::real[]) AS steps, …`, from the parameter `first` on.
+    static func namedUnnests(from first: Int) -> String {
+        names.enumerated().map { "unnest($\(first + $0)::real[]) AS \($1)" }.joined(separator: ", ")
     }
 
     /// Exact for every value in the ledger's ranges: they have at most seven digits.

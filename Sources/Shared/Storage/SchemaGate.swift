@@ -31,7 +31,7 @@ public enum SchemaGate {
     }
 
     /// The newest window format that this build reads.
-    public static let windowFormat: Int16 = 1
+    public static let windowFormat = Int16(Window.newestFormat)
 
     public static func check(_ connection: PostgresConnection, build: Int32) throws {
         let exists = try connection.executeUnprepared(

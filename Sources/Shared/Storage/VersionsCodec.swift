@@ -9,6 +9,7 @@ enum VersionsCodec {
 
     /// The version that most metrics have; of equally common ones the newest. Zero for an empty row.
     static func common(of row: SourceDay) -> Int64 {
+        if let shared = row.sharedVersion { return row.isEmpty ? 0 : shared.rawValue }
         var best: (count: Int, version: Int64) = (0, 0)
         var uniform: Int64?
         var isUniform = true
@@ -29,6 +30,7 @@ enum VersionsCodec {
 
     /// Appends the versions that differ from the common one. Returns whether there were any.
     static func appendExceptions(of row: SourceDay, common: Int64, to bytes: inout [UInt8]) -> Bool {
+        if row.sharedVersion != nil { return false }
         let start = bytes.count
         for metric in row.values.mask {
             guard let version = row.version(of: metric)?.rawValue, version != common else { continue }

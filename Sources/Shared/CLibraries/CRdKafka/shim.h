@@ -37,3 +37,10 @@ static inline int daybook_kafka_event_descriptor(void)
 {
     return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 }
+
+// Swift's Glibc module has no mallopt.
+static inline void daybook_keep_freed_blocks(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 128 * 1024 * 1024);
+}

@@ -118,14 +118,16 @@ final class ConnectionHandle {
     // MARK: Receiving
 
     /// The next result, or nil at the end of a statement's results. After `silence` milliseconds without a word from
-    /// the server the connection is given up.
-    func nextResult(silence: Int32?) throws(PostgresError) -> ResultHandle? {
+    /// the server the connection is given up. `work` is done a piece at a time while nothing can be read or sent, as long
+    /// as it returns true.
+    func nextResult(silence: Int32?, work: (() -> Bool)? = nil) throws(PostgresError) -> ResultHandle? {
         guard !isAbandoned else { throw Self.lostError }
         while true {
             // Below zero the socket is dead, and PQgetResult returns at once with what the server said last.
             let unsent = PQflush(connection)
             if unsent < 0 || (unsent == 0 && PQisBusy(connection) == 0) { break }
             let deadline = silence.map { MonotonicDeadline(millisecondsFromNow: $0) } ?? .never
+            if let work { while !isReady(writing: unsent > 0) && work() {} }
             guard wait(reading: true, writing: unsent > 0, until: deadline) else {
                 isAbandoned = true
                 throw PostgresError(
@@ -172,6 +174,13 @@ final class ConnectionHandle {
             }
             return body()
         }
+    }
+
+    /// Whether something can be read, or sent; also where the socket is no more.
+    private func isReady(writing: Bool) -> Bool {
+        let events = POLLIN | (writing ? POLLOUT : 0)
+        var descriptor = pollfd(fd: PQsocket(connection), events: Int16(truncatingIfNeeded: events), revents: 0)
+        return descriptor.fd < 0 || poll(&descriptor, 1, 0) != 0
     }
 
     /// False when the deadline passed.
