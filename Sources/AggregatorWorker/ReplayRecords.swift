@@ -72,20 +72,14 @@ public struct ReplayCounts: Hashable, Sendable {
 /// Reads records for a replay as the worker reads them, and keeps those that the filter takes until there are enough
 /// for a batch. Belongs to one thread.
 public struct ReplayBatch {
-    public struct Limits: Hashable, Sendable {
-        public let records: Int
-        public let days: Int
-
-        public init(records: Int = 2000, days: Int = 8000) {
-            self.records = records
-            self.days = days
-        }
-    }
+    private static let recordLimit = 4000
 
     public private(set) var days: [DecodedDays] = []
     public private(set) var accounts: [DecodedAccount] = []
-    private var work = 0
-    private let limits: Limits
+    /// In days, as `RecordContent.dayCount`.
+    public private(set) var work = 0
+    /// A batch of so many days is full.
+    public var dayLimit = 2000
     private let filter: ReplayFilter
     private let userKey: [UInt8]?
     private let reader: RecordReader
@@ -94,16 +88,9 @@ public struct ReplayBatch {
     ///   - topic: what is read: days or accounts.
     ///   - filter: what is taken.
     ///   - believesAppendTimes: off where the broker's times are made up.
-    ///   - limits: of a batch.
     /// - Throws: where there is no memory for a parser.
-    public init(
-        _ topic: Topic,
-        _ filter: ReplayFilter,
-        believesAppendTimes: Bool,
-        limits: Limits = Limits()
-    ) throws {
+    public init(_ topic: Topic, _ filter: ReplayFilter, believesAppendTimes: Bool) throws {
         self.filter = filter
-        self.limits = limits
         userKey = filter.user.map { Array($0.description.utf8) }
         reader = try RecordReader(topic == .accounts ? .accounts : .days, believesAppendTimes: believesAppendTimes)
     }
@@ -111,7 +98,7 @@ public struct ReplayBatch {
     public var isEmpty: Bool { days.isEmpty && accounts.isEmpty }
 
     /// Deletions and pins may touch all of a user's days, so few of them make a batch.
-    public var isFull: Bool { days.count + accounts.count >= limits.records || work >= limits.days }
+    public var isFull: Bool { days.count + accounts.count >= Self.recordLimit || work >= dayLimit }
 
     /// Takes a record, or counts why not.
     public mutating func take(_ record: KafkaRecord, _ counts: inout ReplayCounts) {

@@ -15,6 +15,7 @@ public final class SideReplay {
     private let runner: BatchRunner
     private let connection: PostgresConnection
     private let months: MonthKeeper
+    private var growth = BatchGrowth()
     public private(set) var counts = ReplayCounts()
 
     /// So many times a batch that met a conflict is tried again.
@@ -41,9 +42,14 @@ public final class SideReplay {
     /// - Throws: `PostgresError` where the database is away, `Refusal`, or what `BatchRunner` throws. Everything before
     ///   this batch is applied then.
     public func apply(_ batch: inout ReplayBatch) throws {
+        guard !batch.isEmpty else { return }
         defer { batch.removeAll() }
+        let started = ContinuousClock.now
         if !batch.days.isEmpty { try apply(batch.days[...]) }
         if !batch.accounts.isEmpty { try apply(batch.accounts[...]) }
+        let (seconds, attoseconds) = (ContinuousClock.now - started).components
+        growth.note(days: batch.work, nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+        batch.dayLimit = growth.days
     }
 
     private func apply(_ records: ArraySlice<DecodedDays>) throws {
