@@ -1,25 +1,28 @@
-/// How large the batches of a replay are: they grow while their transactions are short, as where windows confirm most
-/// days, and shrink as soon as they are long, since live records of the same users wait for their end. Pure.
+/// Batches grow while their transactions are short, as where windows confirm most days: there a batch costs by its users
+/// and its COMMIT, and not by its days.
 struct BatchGrowth: Hashable, Sendable {
-    private(set) var days: Int
-    private let least: Int
-    private let most: Int
+    static let largest = 8
+    static let short: Int64 = 15_000_000
+    static let long: Int64 = 40_000_000
 
-    private static let shortNanoseconds: Int64 = 15_000_000
-    private static let longNanoseconds: Int64 = 40_000_000
+    private let base: BatchCut.Limits
+    private(set) var factor = 1
 
-    init(least: Int = 1000, most: Int = 16_000) {
-        days = least
-        self.least = least
-        self.most = most
+    init(_ base: BatchCut.Limits) {
+        self.base = base
     }
 
-    /// What a batch of so many days took.
-    mutating func note(days taken: Int, nanoseconds: Int64) {
-        if nanoseconds > Self.longNanoseconds {
-            days = max(least, days / 2)
-        } else if nanoseconds < Self.shortNanoseconds && taken * 2 > days {
-            days = min(most, days * 2)
+    /// What the next batch may hold.
+    var limits: BatchCut.Limits {
+        .init(records: base.records, days: base.days * factor, bytes: base.bytes)
+    }
+
+    /// What a batch took; one that was far from full says nothing about a full one.
+    mutating func note(nanoseconds: Int64, days: Int) {
+        if nanoseconds > Self.long {
+            factor = max(1, factor / 2)
+        } else if nanoseconds < Self.short && days * 2 > limits.days {
+            factor = min(Self.largest, factor * 2)
         }
     }
 }

@@ -15,7 +15,8 @@ public final class SideReplay {
     private let runner: BatchRunner
     private let connection: PostgresConnection
     private let months: MonthKeeper
-    private var growth = BatchGrowth()
+    /// Batches shrink as soon as they are long: live records of the same users wait for their end.
+    private var growth = BatchGrowth(BatchCut.Limits(records: 4000, days: 2000, bytes: 8 << 20))
     public private(set) var counts = ReplayCounts()
 
     /// So many times a batch that met a conflict is tried again.
@@ -48,8 +49,8 @@ public final class SideReplay {
         if !batch.days.isEmpty { try apply(batch.days[...]) }
         if !batch.accounts.isEmpty { try apply(batch.accounts[...]) }
         let (seconds, attoseconds) = (ContinuousClock.now - started).components
-        growth.note(days: batch.work, nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
-        batch.dayLimit = growth.days
+        growth.note(nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000, days: batch.work)
+        batch.dayLimit = growth.limits.days
     }
 
     private func apply(_ records: ArraySlice<DecodedDays>) throws {
