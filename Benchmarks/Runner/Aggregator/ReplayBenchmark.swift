@@ -1,6 +1,7 @@
 import DevelopmentStack
 import Domain
 import Foundation
+import Glibc
 import Kafka
 import MessageContract
 import Postgres
@@ -79,8 +80,86 @@ final class ReplayBenchmark {
         {
             say(goal.line(value))
         }
+        let live = try measureLive(replaySeconds: replayed)
+        say(
+            "live, end to end, p95: \(format(live.idle * 1000, 1)) ms idle, \(format(live.loaded * 1000, 1)) ms while "
+                + "everything is replayed"
+        )
+        say(Goal.liveBesideReplay.line(live.loaded / live.idle))
         say("RESULT drill.replay_over_aggregator \(format(best / replayed, 3))")
         say("RESULT drill.preview_over_replay \(format(previewed / replayed, 3))")
+        say("RESULT drill.live_p95_over_idle \(format(live.loaded / live.idle, 3))")
+    }
+
+    // MARK: Live records
+
+    private static let interval = 0.01
+
+    /// From the moment that a phone's record is handed to Kafka until its rows are committed, at an even pace: while
+    /// nothing else happens, and while everything is replayed again and again.
+    private func measureLive(replaySeconds: Double) throws -> (idle: Double, loaded: Double) {
+        let worker = try ours.start(lanes: lanes)
+        defer { try? worker.stop() }
+        // Until it has its partitions.
+        _ = try live(seconds: 3, round: 5) { true }
+        let idle = try live(seconds: 6, round: 6) { true }
+        var replay: ServiceProcess?
+        defer { try? replay?.kill() }
+        let deadline = monotonicSeconds() + max(6, replaySeconds)
+        let loaded = try live(seconds: 1, round: 7) {
+            if replay?.isRunning != true {
+                guard monotonicSeconds() < deadline else { return true }
+                replay = try start(["replay", "--from", "beginning", "--from-start", "--json"])
+            }
+            return false
+        }
+        return (idle, loaded)
+    }
+
+    /// The 95th percentile in seconds; goes on until `isOver` says so, at least as long as given.
+    private func live(seconds: Double, round: Int, until isOver: () throws -> Bool) throws -> Double {
+        let topic = kafka.liveTopic()
+        var open: [[(offset: Int64, at: Double)]] = Array(repeating: [], count: AggregatorKafka.partitions)
+        var latencies: [Double] = []
+        let order = People.shuffled(users, seed: round)
+        var next = 0
+        let begun = monotonicSeconds()
+        var due = begun
+        var nextQuestion = begun
+        var isEnding = false
+        while true {
+            let now = monotonicSeconds()
+            if !isEnding && now >= nextQuestion {
+                nextQuestion = now + 0.05
+                isEnding = try isOver() && now - begun >= seconds
+            }
+            if !isEnding && now >= due {
+                due += Self.interval
+                let user = order[next % order.count]
+                next += 1
+                let days = (0..<History.days).reversed().map { age -> DaysRecord.Day in
+                    let date = people.today.advanced(by: -age)
+                    return .init(date: date, values: People.values(user, date, round: age < 2 ? round : 0))
+                }
+                let place = try publisher.publish(people, user: user, round: round, days)
+                open[place.partition].append((place.offset, monotonicSeconds()))
+                try publisher.drain()
+            }
+            let positions = try ours.positions(topic)
+            let seen = monotonicSeconds()
+            for partition in open.indices {
+                let position = positions[partition]?.next ?? 0
+                while let first = open[partition].first, first.offset < position {
+                    latencies.append(seen - first.at)
+                    open[partition].removeFirst()
+                }
+            }
+            if isEnding && open.allSatisfy(\.isEmpty) { break }
+            guard now - begun < 120 else { throw BenchmarkFailure("live records are not applied") }
+            poll(nil, 0, 1)
+        }
+        latencies.sort()
+        return latencies.isEmpty ? .nan : latencies[min(latencies.count - 1, latencies.count * 95 / 100)]
     }
 
     /// Its own clock, from the first record on, as the worker's begins with the claim.
@@ -88,7 +167,17 @@ final class ReplayBenchmark {
         let topic = kafka.liveTopic()
         var words = ["replay", "--from", "beginning", "--topic", topic, "--json", "--jobs", "\(lanes)"]
         words.append(isPreview ? "--preview" : "--from-start")
-        let process = try ServiceProcess(
+        let process = try start(words)
+        let status = try process.waitForExit(seconds: 300)
+        let object = try? JSONSerialization.jsonObject(with: Data(process.output.utf8)) as? [String: Any]
+        guard status == 0, let seconds = object?["seconds"] as? Double, object?["read"] as? Int == records else {
+            throw BenchmarkFailure("daybook \(words.joined(separator: " ")) did not read all:\n\(process.output)")
+        }
+        return seconds
+    }
+
+    private func start(_ words: [String]) throws -> ServiceProcess {
+        try ServiceProcess(
             "daybook",
             words,
             environment: [
@@ -99,12 +188,6 @@ final class ReplayBenchmark {
                 "DAYBOOK_DEVELOPMENT_BROKER": kafka.isReal ? "false" : "true",
             ]
         )
-        let status = try process.waitForExit(seconds: 300)
-        let object = try? JSONSerialization.jsonObject(with: Data(process.output.utf8)) as? [String: Any]
-        guard status == 0, let seconds = object?["seconds"] as? Double, object?["read"] as? Int == records else {
-            throw BenchmarkFailure("daybook \(words.joined(separator: " ")) did not read all:\n\(process.output)")
-        }
-        return seconds
     }
 }
 
@@ -119,5 +202,10 @@ extension Goal {
         name: "preview_over_replay",
         what: "time of a preview / of the replay",
         limit: 1.2
+    )
+    fileprivate static let liveBesideReplay = Goal(
+        name: "live_p95_over_idle",
+        what: "live p95 while everything is replayed / idle",
+        limit: 2
     )
 }

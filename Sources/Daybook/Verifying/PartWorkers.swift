@@ -15,7 +15,7 @@ enum PartWorkers {
     ///   - signals: end it; a part that is worked on sees the flag.
     ///   - setup: what a thread needs for itself, made on it.
     ///   - work: one part; returns early once the flag is raised.
-    ///   - tick: called on the calling thread, some times a second.
+    ///   - tick: called on the calling thread, many times a second.
     /// - Returns: whether all parts were worked on to their end; false where it was stopped.
     /// - Throws: the first error of a part, once all threads have ended.
     static func run<Part: Sendable, Context>(
@@ -43,7 +43,7 @@ enum PartWorkers {
         }
         var isStopped = false
         while threads.contains(where: { !$0.isFinished }) {
-            if signals.wait(milliseconds: 100) != nil {
+            if signals.wait(milliseconds: 20) != nil {
                 isStopped = true
                 stop.raise()
             }
