@@ -9,6 +9,11 @@ public final class PreviewRunner {
     public struct Change: Hashable, Sendable {
         public let before: CanonicalDay?
         public var after: CanonicalDay?
+
+        public init(before: CanonicalDay?, after: CanonicalDay?) {
+            self.before = before
+            self.after = after
+        }
     }
 
     public enum Result: Hashable, Sendable {
