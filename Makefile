@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz bench-ingest bench-aggregator torture drill lint format clean
+.PHONY: run demo test quick ci nightly fuzz bench-ingest bench-aggregator torture drill check-deploy load-stack lint format clean
 
 run:
 	@Scripts/run
@@ -27,6 +27,12 @@ bench-ingest:
 
 bench-aggregator:
 	@Scripts/bench-aggregator
+
+check-deploy:
+	@Scripts/check-deploy
+
+load-stack:
+	@Scripts/load-stack
 
 lint:
 	@Scripts/lint

@@ -1,5 +1,6 @@
 internal import Aggregation
 internal import Kafka
+internal import MessageContract
 public import Observability
 internal import ServiceRuntime
 
@@ -138,6 +139,11 @@ struct WorkerMetrics: Sendable {
         assigned = registry.gauge(AggregatorMetric.assigned)
         otherLogs = registry.counter(AggregatorMetric.otherLogs)
         lostRecords = registry.counter(AggregatorMetric.lostRecords)
+        // An alert sees how much a counter grew, and so misses the first of a counter that was not there before.
+        for reason in PoisonReason.allCases { _ = registry.counter(AggregatorMetric.deadLetters, [reason.code]) }
+        for why in ["conflict", "database", "fence", "dead_letters"] {
+            _ = registry.counter(AggregatorMetric.retries, [why])
+        }
     }
 
     func stage(_ stage: BatchRunner.Stage) -> Histogram {

@@ -8,6 +8,6 @@ enum CommandTable {
         VerifyCommand.self, RecomputeCommand.self,
         DeadLettersListCommand.self, DeadLettersShowCommand.self, DeadLettersRedriveCommand.self,
         DeadLettersDropCommand.self, DeadLettersReleaseCommand.self,
-        MigrateCommand.self, ConfigCommand.self, BrokerCommand.self, CompletionCommand.self,
+        MigrateCommand.self, ConfigCommand.self, PlanCommand.self, BrokerCommand.self, CompletionCommand.self,
     ]
 }

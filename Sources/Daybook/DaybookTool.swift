@@ -1,8 +1,9 @@
 import Glibc
+import Observability
 
 /// The operator's program, but for its `main`.
 public enum DaybookTool {
-    public static let version = "0.1.0"
+    public static let version = BuildInfo.current.version.description
 
     /// Runs one command line, without the program's name, and returns what the process should end with.
     public static func main(_ words: [String], environment: [String: String]) -> Int32 {
@@ -17,7 +18,7 @@ public enum DaybookTool {
         let specs = CommandTable.commands.map { $0.spec }
         switch CommandParser(specs).parse(words) {
         case .version:
-            console.print("daybook \(version)")
+            console.print("daybook \(BuildInfo.current)")
             return .success
         case .overview(let group):
             console.print(HelpText.overview(specs, under: group, console.out))

@@ -31,7 +31,7 @@ public enum IngestProgram {
             print(usage, to: STDOUT_FILENO)
             return ExitCode.ok
         case "--version":
-            print("ingest-service \(BuildInfo.current.version)\n", to: STDOUT_FILENO)
+            print("ingest-service \(BuildInfo.current)\n", to: STDOUT_FILENO)
             return ExitCode.ok
         default:
             print("ingest-service: this argument is not known; it takes --help or --version only\n", to: STDERR_FILENO)

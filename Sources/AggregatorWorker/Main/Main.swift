@@ -9,7 +9,7 @@ struct Main {
     static func main() {
         let arguments = CommandLine.arguments.dropFirst()
         if arguments.contains("--version") {
-            print("aggregator-worker \(BuildInfo.current.version) (build \(BuildInfo.current.number))")
+            print("aggregator-worker \(BuildInfo.current)")
             return
         }
         if let unknown = arguments.first {

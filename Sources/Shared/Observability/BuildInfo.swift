@@ -12,6 +12,11 @@ public struct BuildInfo: Hashable, Sendable {
     public static let current = BuildInfo(version: "0.1.0", number: 1)
 }
 
+extension BuildInfo: CustomStringConvertible {
+    /// As every program prints it.
+    public var description: String { "\(version) (build \(number))" }
+}
+
 /// A `StaticString` that can be compared: text that is known when the program is compiled, and so holds no data.
 public struct StaticText: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral {
     public let description: String

@@ -9,8 +9,8 @@ public final class RealKafka: Sendable {
     public let bootstrapServers: String
     public let nodes: Int
 
-    private let directory: String
-    private let launcher: any RealKafkaLauncher
+    let directory: String
+    let launcher: any RealKafkaLauncher
     private let isStopped = Mutex(false)
 
     /// The configured home; `nil` when there is none.

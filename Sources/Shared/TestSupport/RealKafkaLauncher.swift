@@ -6,6 +6,8 @@ protocol RealKafkaLauncher: Sendable {
     /// - Returns: the bootstrap list.
     func start(nodes: Int, settings: [String]) throws -> String
     func perform(_ action: String, node: Int) throws
+    /// Runs one of Kafka's own tools: `configs` or `acls`.
+    func tool(_ name: String, _ arguments: [String]) throws
     func stop()
 }
 
@@ -26,7 +28,7 @@ extension RealKafkaLauncher {
 ///
 /// - Returns: what it wrote to standard output.
 @discardableResult
-private func run(_ program: String, _ arguments: [String], log: String) throws -> String {
+func run(_ program: String, _ arguments: [String], log: String) throws -> String {
     let output = log + ".out"
     let pid = try spawn(program, arguments, output: output, errors: log)
     var status: Int32 = 0
@@ -81,6 +83,13 @@ struct KafkaScript: RealKafkaLauncher {
 
     func perform(_ action: String, node: Int) throws {
         _ = try script([action, "--dir", directory, "--node", "\(node)"])
+    }
+
+    func tool(_ name: String, _ arguments: [String]) throws {
+        let classes = ["acls": "AclCommand", "configs": "ConfigCommand"]
+        let java = ["java", "-XX:TieredStopAtLevel=1", "-cp", home + "/libs/*"]
+        let main = "org.apache.kafka.tools.\(classes[name] ?? name)"
+        try run("/usr/bin/env", java + [main] + arguments, log: directory + "/tool.log")
     }
 
     func stop() { _ = try? script(["kill", "--dir", directory]) }
@@ -142,6 +151,10 @@ struct PlainKafka: RealKafkaLauncher {
             try awaitPort(port)
         default: throw RealKafkaError("no action \(action)")
         }
+    }
+
+    func tool(_ name: String, _ arguments: [String]) throws {
+        try run(home + "/bin/kafka-\(name).sh", arguments, log: directory + "/tool.log")
     }
 
     func stop() { try? signal("KILL") }

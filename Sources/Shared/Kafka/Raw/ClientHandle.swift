@@ -13,6 +13,7 @@ final class ClientHandle: @unchecked Sendable {
         _ configuration: consuming ConfigurationHandle,
         log: @escaping KafkaLog
     ) throws(KafkaError) {
+        let usesScram = configuration.value(of: "sasl.mechanisms")?.hasPrefix("SCRAM") ?? false
         let sink = LogSink(log)
         let opaque = Unmanaged.passRetained(sink)
         let raw = configuration.release()
@@ -25,6 +26,9 @@ final class ClientHandle: @unchecked Sendable {
         }
         self.pointer = pointer
         self.sink = sink
+        if usesScram && !KafkaLibrary.canDoScram {
+            sink.line(severity: 4, facility: "SASL", text: KafkaLibrary.scramWarning)
+        }
     }
 
     deinit {
