@@ -63,10 +63,11 @@ final class LanePool: Service {
         let prefix = configuration.kafka.topicPrefix
         // Each kind is a consumer group of its own, so that neither a back-fill nor a large deletion delays today.
         let pressure = LivePressure()
-        let kinds: [(name: String, topic: Topic, count: Int, role: Lane.Role)] = [
-            ("live", .daysLive, configuration.liveLanes, .live(pressure)),
-            ("history", .daysHistory, configuration.historyLanes, .history(pressure)),
-            ("accounts", .accounts, 1, .apart),
+        let kinds: [(name: String, topic: Topic, reads: RecordReader.Kind, count: Int, role: Lane.Role)] = [
+            ("live", .daysLive, .days, configuration.liveLanes, .live(pressure)),
+            ("history", .daysHistory, .days, configuration.historyLanes, .history(pressure)),
+            ("accounts", .accounts, .accounts, 1, .apart),
+            ("devices", .devices, .devices, 1, .apart),
         ]
         for kind in kinds {
             for number in 0..<kind.count {
@@ -77,7 +78,7 @@ final class LanePool: Service {
                     name: name,
                     group: "\(configuration.consumer.group)-\(kind.name)",
                     topic: kind.topic.name(prefix: prefix),
-                    reads: kind.topic == .accounts ? .accounts : .days,
+                    reads: kind.reads,
                     role: kind.role,
                     metrics: metrics,
                     log: log.with([.lane: .text(name)])

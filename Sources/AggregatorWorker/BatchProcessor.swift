@@ -81,15 +81,15 @@ final class BatchProcessor {
     }
 
     private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
-        var records: [DecodedDays] = []
-        var changes: [DecodedAccount] = []
+        var records = TopicRecords()
         var poison: [DeadLetterWriter.Letter] = []
         var appliedThrough: Int64 = 0
         for pending in batch {
             appliedThrough = max(appliedThrough, pending.content.receivedAt)
             switch pending.content {
-            case .days(let days): records.append(days)
-            case .account(let change): changes.append(change)
+            case .days(let days): records.days.append(days)
+            case .account(let change): records.accounts.append(change)
+            case .device(let device): records.devices.append(device)
             case .heartbeat: break
             case .poison(let reason): poison.append(.init(record: pending.record, reason: reason.code))
             }
@@ -108,18 +108,14 @@ final class BatchProcessor {
             brake: cut.brake.encoded,
             brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil
         )
-        if let outcome = prepareMonths(of: records) { return outcome }
+        if let outcome = prepareMonths(of: records.days) { return outcome }
         let started = time.monotonicNanoseconds()
         do {
-            // A topic holds the one or the other.
-            let result =
-                changes.isEmpty
-                ? try runner.run(records, fence: fence) : try runner.run(changes, fence: fence)
-            switch result {
+            switch try runner.run(records, fence: fence) {
             case .applied(let counts):
                 let taken = time.monotonicNanoseconds() - started
                 metrics.batchSeconds.observe(nanoseconds: taken)
-                growth.note(nanoseconds: taken, days: records.reduce(0) { $0 + $1.readings.count })
+                growth.note(nanoseconds: taken, days: records.days.reduce(0) { $0 + $1.readings.count })
                 note(counts, poison, records: batch.count, topic: partition.name.topic)
                 if appliedThrough > 0 {
                     let age = Double(time.wallMicroseconds() - appliedThrough) / 1_000_000

@@ -73,9 +73,11 @@ final class Lane {
     /// Read while the database worked on the batch before.
     var ahead = ReadAhead<PendingRecord>()
     /// What was polled behind it and is no record: its turn comes once the batch is done.
-    private var heldPoll: KafkaPoll?
+    var heldPoll: KafkaPoll?
     /// A batch is in the database.
     var isApplying = false
+    /// The fetcher is not woken before this, in monotonic nanoseconds.
+    var wakeFetcherAt: Int64 = 0
     /// Set while a partition is somebody else's in the database but ours in the group, or could not be asked.
     var claimAgainAt: Int64?
 
@@ -89,6 +91,9 @@ final class Lane {
     /// Between two tries to claim a partition that has no leader.
     static let leaderlessDelay: Int64 = 5_000_000_000
     static let kafkaTimeout: Int32 = 5000
+    /// Between two times that the fetcher is woken, and after one that failed.
+    static let fetcherInterval: Int64 = 5_000_000
+    static let fetcherPenalty: Int64 = 5_000_000_000
     /// Short, as it may be spent once a partition.
     static let watermarkTimeout: Int32 = 2000
 
@@ -226,23 +231,6 @@ final class Lane {
             log.warning("kafka is in trouble; the client goes on trying", [.error: .text(error.message)])
         }
         return nil
-    }
-
-    /// Reads and decodes one record while the database works; false where there is nothing to do. A rebalance that comes
-    /// meanwhile is kept for the next poll, so that it never meets a batch in the middle.
-    private func readAhead() -> Bool {
-        guard isApplying, heldPoll == nil, ahead.hasRoom(processor.limits) else { return false }
-        let next = consumer.poll(timeoutMilliseconds: 0)
-        switch next {
-        case .nothing: return false
-        case .record(let record):
-            let pending = reader.read(record)
-            ahead.append(pending, days: pending.content.dayCount, bytes: record.byteCount)
-            return true
-        default:
-            heldPoll = next
-            return false
-        }
     }
 
     /// Returns the record's days; none where it is not wanted.

@@ -7,6 +7,7 @@ struct ReadAhead<Item> {
     private var bytes = 0
 
     var isEmpty: Bool { next == items.count }
+    var waiting: ArraySlice<Item> { items[next...] }
 
     /// About one batch is enough: more would only take memory.
     func hasRoom(_ limits: BatchCut.Limits) -> Bool {

@@ -7,6 +7,7 @@ internal import MessageContract
 enum RecordContent {
     case days(DecodedDays)
     case account(DecodedAccount)
+    case device(DecodedDevice)
     case heartbeat(DecodedHeartbeat)
     case poison(PoisonReason)
 
@@ -14,8 +15,16 @@ enum RecordContent {
         switch self {
         case .days(let days): days.receivedAt.microseconds
         case .account(let change): change.envelope.receivedAt.microseconds
+        case .device(let device): device.envelope.receivedAt.microseconds
         case .heartbeat(let heartbeat): heartbeat.receivedAt.microseconds
         case .poison: 0
+        }
+    }
+
+    init<Decoded>(_ decoded: Result<Decoded, PoisonReason>, _ content: (Decoded) -> RecordContent) {
+        switch decoded {
+        case .success(let value): self = content(value)
+        case .failure(let reason): self = .poison(reason)
         }
     }
 
@@ -25,7 +34,7 @@ enum RecordContent {
         switch self {
         case .days(let days): max(1, days.readings.count)
         case .account: 400
-        case .heartbeat, .poison: 1
+        case .device, .heartbeat, .poison: 1
         }
     }
 
@@ -46,11 +55,12 @@ struct PendingRecord {
 struct RecordReader {
     /// What a lane's topics hold; a record of another schema is poison there.
     enum Kind: Sendable {
-        case days, accounts
+        case days, accounts, devices
     }
 
     private let kind: Kind
     private let accounts: AccountRecordDecoder
+    private let devices: DeviceRecordDecoder
     private let days: DaysRecordDecoder
     private let parser: JSONParser
     /// Off where the broker's times are made up.
@@ -59,6 +69,7 @@ struct RecordReader {
     init(_ kind: Kind, believesAppendTimes: Bool) throws {
         self.kind = kind
         accounts = try AccountRecordDecoder()
+        devices = try DeviceRecordDecoder()
         days = try DaysRecordDecoder()
         parser = try JSONParser(maximumDepth: 4)
         self.believesAppendTimes = believesAppendTimes
@@ -72,27 +83,26 @@ struct RecordReader {
             record.withValue { value in
                 var headers = RecordHeaders()
                 record.forEachHeader { name, value in headers.note(name: name, value: value) }
-                if kind == .accounts {
-                    switch accounts.decode(key: key, value: value, headers: headers, appendTime: appendTime) {
-                    case .success(let change): return .account(change)
-                    case .failure(let reason): return .poison(reason)
-                    }
+                switch kind {
+                case .accounts:
+                    let change = accounts.decode(key: key, value: value, headers: headers, appendTime: appendTime)
+                    return RecordContent(change, RecordContent.account)
+                case .devices:
+                    let device = devices.decode(key: key, value: value, headers: headers, appendTime: appendTime)
+                    return RecordContent(device, RecordContent.device)
+                case .days: break
                 }
                 if let schema = headers.schema, Schema(id: schema) == .heartbeat1 {
-                    switch DecodedHeartbeat.decode(
+                    let heartbeat = DecodedHeartbeat.decode(
                         value: value,
                         headers: headers,
                         appendTime: appendTime,
                         parser: parser
-                    ) {
-                    case .success(let heartbeat): return .heartbeat(heartbeat)
-                    case .failure(let reason): return .poison(reason)
-                    }
+                    )
+                    return RecordContent(heartbeat, RecordContent.heartbeat)
                 }
-                switch days.decode(key: key, value: value, headers: headers, appendTime: appendTime) {
-                case .success(let decoded): return .days(decoded)
-                case .failure(let reason): return .poison(reason)
-                }
+                let decoded = days.decode(key: key, value: value, headers: headers, appendTime: appendTime)
+                return RecordContent(decoded, RecordContent.days)
             }
         }
         return PendingRecord(record: record, content: content)

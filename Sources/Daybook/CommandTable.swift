@@ -4,6 +4,7 @@ enum CommandTable {
         UpCommand.self, DownCommand.self, StatusCommand.self, EnvCommand.self,
         SendCommand.self, DayShowCommand.self, TokenCommand.self,
         UserDeleteCommand.self, UserDisconnectCommand.self, UserPinCommand.self, UserExportCommand.self,
+        UserDevicesCommand.self,
         OffsetsCommand.self, RewindCommand.self, ReplayCommand.self, HashCommand.self,
         VerifyCommand.self, RecomputeCommand.self,
         DeadLettersListCommand.self, DeadLettersShowCommand.self, DeadLettersRedriveCommand.self,

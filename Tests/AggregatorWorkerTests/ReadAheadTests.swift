@@ -11,6 +11,7 @@ import Testing
         for item in 0..<3 { ahead.append(item, days: 1, bytes: 1) }
         #expect(ahead.popFirst() == 0)
         ahead.append(3, days: 1, bytes: 1)
+        #expect(Array(ahead.waiting) == [1, 2, 3])
         #expect([ahead.popFirst(), ahead.popFirst(), ahead.popFirst(), ahead.popFirst()] == [1, 2, 3, nil])
         #expect(ahead.isEmpty)
     }

@@ -270,7 +270,7 @@ import Testing
                 }
             }
             try database.apply(batch)
-            let (sources, canonical) = try database.reads.tableHashes()
+            let (sources, canonical, _) = try database.reads.tableHashes()
             hashes.insert("\(sources) \(canonical)")
             let connections = try users.map {
                 try database.reads.connections(of: $0).map { ($0.provenance, $0.lastPushAt) }

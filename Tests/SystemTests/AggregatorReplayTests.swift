@@ -143,7 +143,7 @@ import Testing
             let connection = try PostgresConnection(url: url, applicationName: "look")
             return try OffsetsStore(connection).all().reduce(0) { $0 + $1.state.nextOffset }
         }
-        func rows() throws -> (sources: TableHash, canonical: TableHash) {
+        func rows() throws -> (sources: TableHash, canonical: TableHash, devices: TableHash) {
             try DayReads(.init(url: url, applicationName: "look")).tableHashes()
         }
         let publisher = try pipeline.publisher()

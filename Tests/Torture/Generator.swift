@@ -10,7 +10,7 @@ struct Generator {
 
     struct Direct {
         enum Lane: Int, Sendable {
-            case live, history, accounts
+            case live, history, accounts, devices
         }
 
         let lane: Lane
@@ -75,6 +75,7 @@ struct Generator {
 
     private var random: SeededGenerator
     private let users: [String]
+    private let group: String
     /// What each connection last said, by day (counted back from today) and metric, in tenths.
     private var said: [Connection: [Int: [String: Int]]] = [:]
     private var lastBodies: [Connection: String] = [:]
@@ -86,6 +87,7 @@ struct Generator {
     ///   - users: how many.
     init(seed: UInt64, group: String, users: Int) {
         random = SeededGenerator(seed)
+        self.group = group
         self.users = (0..<users).map { "0000\(group)-0000-4000-8000-\(String(format: "%012x", $0 + 1))" }
     }
 
@@ -177,11 +179,11 @@ struct Generator {
 
     // MARK: Records written straight to the log
 
-    /// Deletions, disconnects, pins, poison, and now and then one of them again.
+    /// Deletions, disconnects, pins, device tokens, poison, and now and then one of them again.
     mutating func record() -> Direct {
         if !direct.isEmpty, random.chance(10) { return random.pick(direct) }
         // Few enough that no partition's brake finds them too many.
-        let record = random.chance(12) ? poison() : change()
+        let record = random.chance(12) ? poison() : random.chance(40) ? device() : change()
         direct.append(record)
         return record
     }
@@ -208,11 +210,28 @@ struct Generator {
         return direct(.accounts, users[user], "account/1", value, age: age)
     }
 
+    /// Few tokens for many users, so that they move.
+    private mutating func device() -> Direct {
+        let number = random.int(0...11)
+        let user = random.pick(users)
+        let age = random.int(0...3600)
+        guard random.chance(70) else {
+            return direct(.devices, hash(number), "device/1", #"{"kind":"withdraw","user":"\#(user)"}"#, age: age)
+        }
+        let zone = number % 3 == 0 ? "" : #","time_zone":"\#(random.pick(Self.zones))""#
+        let value =
+            #"{"kind":"register","user":"\#(user)","token":"token \#(number)","platform":"ios","#
+            + #""environment":"sandbox","app_id":"app","app_version":"\#(random.int(1...9))","os_version":"1"\#(zone)}"#
+        return direct(.devices, hash(number), "device/1", value, age: age)
+    }
+
+    private func hash(_ token: Int) -> String { group + String(format: "%060x", token) }
+
     private mutating func poison() -> Direct {
         let user = random.pick(users)
         let lane: Direct.Lane = random.pick([.live, .live, .live, .history])
         let days = #"{"source":"apple_health","local_date":"2026-01-02","days":[{"date":"2026-01-01","steps":1}]}"#
-        switch random.int(0...7) {
+        switch random.int(0...9) {
         case 0: return direct(lane, user, "days/1", "}{")
         case 1: return direct(lane, user, "days/9", days)
         case 2: return direct(lane, "nobody", "days/1", days)
@@ -220,6 +239,8 @@ struct Generator {
         case 4: return direct(lane, user, "days/1", days.replacing("\"steps\":1", with: "\"steps\":-1"))
         case 5: return direct(lane, user, "days/1", days, leavingOut: "event-id")
         case 6: return direct(.accounts, user, "account/1", #"{"kind":"promote"}"#)
+        case 7: return direct(.devices, user, "device/1", #"{"kind":"withdraw","user":"\#(user)"}"#)
+        case 8: return direct(.devices, hash(0), "device/1", #"{"kind":"register","user":"\#(user)"}"#)
         default: return direct(.accounts, user, "account/1", #"{"kind":"preference","metric":"luck","source":null}"#)
         }
     }

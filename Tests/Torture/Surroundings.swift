@@ -17,8 +17,8 @@ final class Surroundings {
     let kafka: KafkaUnderTest
     let partitions: Int
     let cluster: PostgresCluster
-    /// Of live, history and accounts, in this order.
-    let topics = [Topic.daysLive, .daysHistory, .accounts].map { $0.name(prefix: "") }
+    /// Of live, history, accounts and devices, in this order.
+    let topics = [Topic.daysLive, .daysHistory, .accounts, .devices].map { $0.name(prefix: "") }
     let deadLetterTopic = Topic.deadLetters.name(prefix: "")
     private(set) var ingest: ServiceProcess
     private(set) var ingestPort: UInt16
@@ -35,7 +35,7 @@ final class Surroundings {
 
     init(_ kind: KafkaUnderTest.Kind, partitions: Int) throws {
         self.partitions = partitions
-        let all = [Topic.daysLive, .daysHistory, .accounts, .deadLetters]
+        let all = [Topic.daysLive, .daysHistory, .accounts, .devices, .deadLetters]
         let names = all.map { (name: $0.name(prefix: ""), partitions: $0 == .deadLetters ? 1 : partitions) }
         switch kind {
         case .mock: kafka = try KafkaUnderTest.mock(topics: names)

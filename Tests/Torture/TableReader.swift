@@ -26,6 +26,7 @@ struct TableReader {
         var state = TableState()
         try readAccounts(into: &state)
         let windows = try readConnections(into: &state)
+        try readDevices(into: &state)
         try readSourceDays(windows, into: &state)
         try readCanonicalDays(into: &state)
         return state
@@ -106,21 +107,58 @@ struct TableReader {
             )
             let bytes = try result.bytea(row, 4)
             if bytes.isEmpty { continue }
-            guard bytes.count >= 10, bytes[0] == 1 else { throw Unreadable(description: "a window of another format") }
-            let newest = Int(Int32(truncatingIfNeeded: Self.word(bytes, 1, 4)))
-            let present = Self.word(bytes, 5, 5)
-            var start = 10
-            for index in 0..<35 where present >> Int64(index) & 1 == 1 {
-                guard bytes.count >= start + 20 else { throw Unreadable(description: "a window that is cut short") }
-                let day = ModelDecoder.text(ofDay: newest - index)
-                entries["\(user) \(day) \(source) '\(origin)'"] = Entry(
-                    version: Self.word(bytes, start, 8),
-                    mask: UInt32(truncatingIfNeeded: Self.word(bytes, start + 8, 4))
-                )
-                start += 20
+            for (day, entry) in try Self.entries(ofWindow: bytes) {
+                entries["\(user) \(ModelDecoder.text(ofDay: day)) \(source) '\(origin)'"] = entry
             }
         }
         return entries
+    }
+
+    /// Both formats, by days since 1970: the first has 20 bytes an entry; the second a version for all entries, and one of
+    /// their own for some.
+    private static func entries(ofWindow bytes: [UInt8]) throws -> [(day: Int, entry: Entry)] {
+        guard bytes.count >= 10, [1, 2].contains(bytes[0]) else {
+            throw Unreadable(description: "a window of another format")
+        }
+        let isSecond = bytes[0] == 2
+        guard !isSecond || bytes.count >= 23 else { throw Unreadable(description: "a window that is cut short") }
+        let newest = Int(Int32(truncatingIfNeeded: word(bytes, 1, 4)))
+        let present = word(bytes, 5, 5)
+        let own = isSecond ? word(bytes, 10, 5) : present
+        let common = isSecond ? word(bytes, 15, 8) : 0
+        let places = (0..<35).filter { present >> Int64($0) & 1 == 1 }
+        let owners = places.filter { own >> Int64($0) & 1 == 1 }
+        let (first, length) = isSecond ? (23 + 8 * owners.count, 12) : (10, 20)
+        guard bytes.count == first + length * places.count else {
+            throw Unreadable(description: "a window of another length")
+        }
+        return places.enumerated().map { number, place in
+            let start = first + length * number
+            var version = isSecond ? common : word(bytes, start, 8)
+            if isSecond, let order = owners.firstIndex(of: place) { version = word(bytes, 23 + 8 * order, 8) }
+            let mask = word(bytes, isSecond ? start : start + 8, 4)
+            return (newest - place, Entry(version: version, mask: UInt32(truncatingIfNeeded: mask)))
+        }
+    }
+
+    private func readDevices(into state: inout TableState) throws {
+        let result = try connection.executeUnprepared(
+            """
+            SELECT user_id::text, encode(token_hash, 'hex'), registered_version, withdrawn_version,
+                concat_ws('/', token, platform, environment, app_id, app_version, os_version, time_zone)
+            FROM device_tokens
+            """
+        )
+        for row in 0..<result.rowCount {
+            state.set(
+                .devices,
+                "\(try result.text(row, 0)) \(try result.text(row, 1))",
+                [
+                    "registered": "\(try result.int8(row, 2))", "withdrawn": "\(try result.int8(row, 3))",
+                    "details": try result.text(row, 4),
+                ]
+            )
+        }
     }
 
     private static let values = ModelMetric.all.map { "round(\($0.name)::float8 * 10)::int8" }.joined(separator: ", ")

@@ -75,7 +75,7 @@ struct Verification {
             violations[difference.table == .canonicalDays ? "D6" : "D2", default: []].append("\(difference)")
         }
         let registers = expected.rows(.sourceDays).values.reduce(0) { $0 + $1.count }
-        let others = [.accounts, .accountSources, .connections].reduce(0) { $0 + expected.rows($1).count }
+        let others = [.accounts, .accountSources, .connections, .devices].reduce(0) { $0 + expected.rows($1).count }
         report.check("D2", registers + others, violations["D2"] ?? [])
         report.check("D6", expected.rows(.canonicalDays).count, violations["D6"] ?? [])
         let missing = differences.filter { $0.table == .sourceDays && $0.what.contains("missing") }

@@ -38,20 +38,23 @@ final class OurWorker {
         return try RunningWorker(environment)
     }
 
-    /// Runs it until the topic's end and takes the time from the claim of all partitions on.
+    /// Runs it until the topic's end. The time is that of the records behind its first batches: from when the positions
+    /// first move on, as the Go worker's begins with its first records, and not with joining and the first fetch.
     func drain(to ends: [Int64], days: Int, lanes: Int) throws -> Turn {
         let topic = kafka.liveTopic()
         let before = try positions(topic)
         let databaseCPU = try database.cpu(without: looking)
         let worker = try start(lanes: lanes)
         var begun: Double?
+        var first: Int64 = 0
+        let records = ends.indices.reduce(0) { $0 + ends[$1] - (before[$1]?.next ?? 0) }
         var ended = 0.0
         let deadline = monotonicSeconds() + 300
         while true {
             let now = try positions(topic)
             let time = monotonicSeconds()
-            let claimed = now.count == ends.count && now.allSatisfy { $0.value.epoch > before[$0.key]?.epoch ?? 0 }
-            if begun == nil && claimed { begun = time }
+            let done = ends.indices.reduce(0) { $0 + (now[$1]?.next ?? 0) - (before[$1]?.next ?? 0) }
+            if begun == nil && done > 0 { (begun, first) = (time, done) }
             if now.count == ends.count, ends.indices.allSatisfy({ now[$0]?.next == ends[$0] }) {
                 ended = time
                 break
@@ -65,7 +68,7 @@ final class OurWorker {
         try worker.stop()
         return Turn(
             days: days,
-            seconds: ended - (begun ?? ended),
+            seconds: (ended - (begun ?? ended)) * Double(records) / Double(max(1, records - first)),
             workerCPU: cpu,
             postgresCPU: try database.cpu(without: looking) - databaseCPU
         )

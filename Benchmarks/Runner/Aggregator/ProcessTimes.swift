@@ -9,15 +9,30 @@ enum ProcessTimes {
         stat(process)?.cpu
     }
 
-    /// Of the server with all of its sessions and background processes, but for one session: whoever looks on.
+    /// Of the server with all of its sessions and background processes, but for one session: whoever looks on. Looked at
+    /// until no session ended meanwhile: one that is gone is counted by the server once it was collected, and before
+    /// that by nobody, or twice.
     static func postgres(_ postmaster: pid_t, without onlooker: pid_t) -> Double {
+        var last: (processes: Set<pid_t>, cpu: Double) = ([], .nan)
+        for _ in 0..<50 {
+            let now = look(postmaster, without: onlooker)
+            if now.processes == last.processes { return now.cpu }
+            last = now
+            poll(nil, 0, 20)
+        }
+        return last.cpu
+    }
+
+    private static func look(_ postmaster: pid_t, without onlooker: pid_t) -> (processes: Set<pid_t>, cpu: Double) {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+        var processes: Set<pid_t> = []
         var total = 0.0
         for process in names.compactMap({ pid_t($0) }) where process != onlooker {
             guard let one = stat(process), process == postmaster || one.parent == postmaster else { continue }
+            processes.insert(process)
             total += one.cpu
         }
-        return total
+        return (processes, total)
     }
 
     /// The most memory that the process had, in MiB.

@@ -1,4 +1,5 @@
 import Authentication
+import Domain
 import HTTPServer
 import MessageContract
 import TimeZones

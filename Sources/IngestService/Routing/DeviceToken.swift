@@ -1,4 +1,5 @@
 import Authentication
+import Domain
 import MessageContract
 
 /// A push token as apps send it.

@@ -94,6 +94,8 @@ public struct AccountsMerge {
         for user in users {
             guard let account = accounts[user], account != snapshot.accounts[user] else { continue }
             writes.accounts.append(.init(user: user, account: account))
+            let known = snapshot.accounts[user]?.deleted ?? Version(rawValue: 0)
+            if account.deleted > known { writes.deletedDevices.append((user, account.deleted)) }
         }
         let changed = sources.filter { snapshot.accountSources[$0.key] != $0.value }
         writes.accountSources = changed.map { ($0.key, $0.value) }.sorted { left, right in

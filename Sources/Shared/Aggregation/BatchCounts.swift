@@ -15,6 +15,8 @@ public struct BatchCounts: Hashable, Sendable {
     public var canonicalWritten = 0
     /// Users whose account, preferences or connections an accounts record changed.
     public var accountsChanged = 0
+    /// Entries of device tokens that a registration or a withdrawal changed.
+    public var deviceEntriesWritten = 0
 
     public init() {}
 
@@ -28,5 +30,6 @@ public struct BatchCounts: Hashable, Sendable {
         left.sourceRowsWritten += right.sourceRowsWritten
         left.canonicalWritten += right.canonicalWritten
         left.accountsChanged += right.accountsChanged
+        left.deviceEntriesWritten += right.deviceEntriesWritten
     }
 }

@@ -2,6 +2,15 @@ internal import Domain
 public import MessageContract
 public import Storage
 
+/// What a batch of one topic holds: records of one of these kinds.
+public struct TopicRecords: Sendable {
+    public var days: [DecodedDays] = []
+    public var accounts: [DecodedAccount] = []
+    public var devices: [DecodedDevice] = []
+
+    public init() {}
+}
+
 /// Applies records to the database, one transaction a batch. Used by the worker with a fence, and by the operator's
 /// tools without one. Owned by one thread.
 public final class BatchRunner {
@@ -106,6 +115,23 @@ public final class BatchRunner {
             let (writes, counts) = try timed(.merge) { try merge.finish(days) }
             return .write(writes, counts)
         }
+    }
+
+    /// Applies device records: who registered which token, and what that makes due.
+    public func run(_ records: [DecodedDevice], fence: Fence?) throws -> Result {
+        try transaction(fence, users: TouchedUser.sorted(records.map(\.record.user))) { snapshot in
+            let merge = DevicesMerge(records, snapshot)
+            let stored = try timed(.read) { try store.readDevices(merge.hashes) }
+            let (writes, counts) = timed(.merge) { merge.finish(stored) }
+            return .write(writes, counts)
+        }
+    }
+
+    /// Applies records of one topic, which are all of one kind; with none, only the fence moves.
+    public func run(_ records: TopicRecords, fence: Fence?) throws -> Result {
+        if !records.accounts.isEmpty { return try run(records.accounts, fence: fence) }
+        if !records.devices.isEmpty { return try run(records.devices, fence: fence) }
+        return try run(records.days, fence: fence)
     }
 
     private enum Step {

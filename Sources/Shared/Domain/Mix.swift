@@ -16,8 +16,12 @@ struct Mix {
 
     mutating func add(_ provenance: Provenance) {
         add(UInt64(provenance.source.rawValue))
-        add(UInt64(provenance.origin.utf8.count))
-        for byte in provenance.origin.utf8 { add(UInt64(byte)) }
+        add(provenance.origin.utf8)
+    }
+
+    mutating func add(_ bytes: some Collection<UInt8>) {
+        add(UInt64(bytes.count))
+        for byte in bytes { add(UInt64(byte)) }
     }
 
     private static func finalise(_ word: UInt64) -> UInt64 {

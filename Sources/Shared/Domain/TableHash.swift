@@ -32,6 +32,19 @@ public struct TableHash: Hashable, Sendable, CustomStringConvertible {
         add(mix)
     }
 
+    /// An entry of a device token; `isOwner`: nobody has registered the token later. When it was deactivated is no part of
+    /// it, since no record says so.
+    public mutating func add(token: DeviceTokenHash, user: UserID, entry: DeviceEntry, isOwner: Bool) {
+        var mix = Mix()
+        mix.add(token.bytes)
+        mix.add(user.high)
+        mix.add(user.low)
+        mix.add(UInt64(bitPattern: entry.registered.rawValue))
+        mix.add(UInt64(bitPattern: entry.withdrawn.rawValue))
+        for text in isOwner ? entry.registration?.texts ?? [] : [] { mix.add(text.utf8) }
+        add(mix)
+    }
+
     private mutating func add(_ mix: Mix) {
         sums.0 &+= mix.states.0
         sums.1 &+= mix.states.1

@@ -94,13 +94,13 @@ public final class AccountRecordDecoder {
         headers: RecordHeaders,
         appendTime: Instant?
     ) -> Result<DecodedAccount, PoisonReason> {
-        do throws(PoisonReason) {
-            let envelope = try Envelope(headers, schema: .account1, appendTime: appendTime)
-            guard let key, let user = UserID(ascii: key.octets.span) else { throw PoisonReason.badKey }
-            let members = try RecordMembers(value, limit: RecordLimits.smallValueBytes, parser: parser)
-            return .success(DecodedAccount(user: user, record: try read(members), envelope: envelope))
-        } catch {
-            return .failure(error)
+        RecordMembers.decode(
+            (key, value, headers, appendTime),
+            schema: .account1,
+            limit: RecordLimits.smallValueBytes,
+            parser: parser
+        ) { (user: UserID, envelope, members) throws(PoisonReason) in
+            DecodedAccount(user: user, record: try read(members), envelope: envelope)
         }
     }
 

@@ -1,104 +1,11 @@
 public import Domain
 public import JSON
 
-/// What a device token is known by: its SHA-256. The key of its records, in lower-case hex.
-public struct DeviceTokenHash: Hashable, Comparable, Sendable {
-    private let words: InlineArray<4, UInt64>
-
-    public init(_ digest: InlineArray<32, UInt8>) {
-        words = InlineArray { word in
-            var value: UInt64 = 0
-            for byte in 0..<8 { value = value << 8 | UInt64(digest[word * 8 + byte]) }
-            return value
-        }
-    }
-
-    /// Reads 64 digits, in either case.
-    public init?(ascii: Span<UInt8>) {
-        guard ascii.count == 64 else { return nil }
-        var digest = InlineArray<32, UInt8>(repeating: 0)
-        for index in 0..<64 {
-            let byte = ascii[index]
-            let digit: UInt8
-            switch byte {
-            case 48...57: digit = byte - 48
-            case 65...70: digit = byte - 55
-            case 97...102: digit = byte - 87
-            default: return nil
-            }
-            digest[index / 2] = digest[index / 2] << 4 | digit
-        }
-        self.init(digest)
-    }
-
-    public var bytes: [UInt8] {
-        (0..<32).map { UInt8(truncatingIfNeeded: words[$0 / 8] >> UInt64(56 - $0 % 8 * 8)) }
-    }
-
-    /// The record's key.
-    public var hex: [UInt8] {
-        bytes.flatMap { byte in
-            [byte >> 4, byte & 15].map { $0 < 10 ? 48 + $0 : 87 + $0 }
-        }
-    }
-
-    public static func == (left: DeviceTokenHash, right: DeviceTokenHash) -> Bool {
-        for index in 0..<4 where left.words[index] != right.words[index] { return false }
-        return true
-    }
-
-    public func hash(into hasher: inout Hasher) {
-        for index in 0..<4 { hasher.combine(words[index]) }
-    }
-
-    public static func < (left: DeviceTokenHash, right: DeviceTokenHash) -> Bool {
-        for index in 0..<4 where left.words[index] != right.words[index] {
-            return left.words[index] < right.words[index]
-        }
-        return false
-    }
-}
-
 /// A device token that was registered or withdrawn: a record of `device/1`, keyed by the token's hash.
 public struct DeviceRecord: Hashable, Sendable {
-    public enum Platform: String, CaseIterable, Sendable {
-        case ios, android
-    }
-
-    /// Which of Apple's servers knows the token.
-    public enum Environment: String, CaseIterable, Sendable {
-        case production, sandbox
-    }
-
-    /// What a sender has to know. The token stands here alone: never in a key, a header or a log line.
-    public struct Registration: Hashable, Sendable {
-        public var token: String
-        public var platform: Platform
-        public var environment: Environment
-        /// The app's bundle id or package name.
-        public var appID: String
-        public var appVersion: String
-        public var osVersion: String
-        public var timeZone: String?
-
-        public init(
-            token: String,
-            platform: Platform,
-            environment: Environment = .production,
-            appID: String = "",
-            appVersion: String = "",
-            osVersion: String = "",
-            timeZone: String? = nil
-        ) {
-            self.token = token
-            self.platform = platform
-            self.environment = environment
-            self.appID = appID
-            self.appVersion = appVersion
-            self.osVersion = osVersion
-            self.timeZone = timeZone
-        }
-    }
+    public typealias Registration = DeviceRegistration
+    public typealias Platform = DeviceRegistration.Platform
+    public typealias Environment = DeviceRegistration.Environment
 
     /// Who registers the token, or withdraws their own registration of it.
     public var user: UserID
@@ -173,13 +80,13 @@ public final class DeviceRecordDecoder {
         headers: RecordHeaders,
         appendTime: Instant?
     ) -> Result<DecodedDevice, PoisonReason> {
-        do throws(PoisonReason) {
-            let envelope = try Envelope(headers, schema: .device1, appendTime: appendTime)
-            guard let key, let hash = DeviceTokenHash(ascii: key.octets.span) else { throw PoisonReason.badKey }
-            let members = try RecordMembers(value, limit: RecordLimits.smallValueBytes, parser: parser)
-            return .success(DecodedDevice(hash: hash, record: try read(members), envelope: envelope))
-        } catch {
-            return .failure(error)
+        RecordMembers.decode(
+            (key, value, headers, appendTime),
+            schema: .device1,
+            limit: RecordLimits.smallValueBytes,
+            parser: parser
+        ) { (hash: DeviceTokenHash, envelope, members) throws(PoisonReason) in
+            DecodedDevice(hash: hash, record: try read(members), envelope: envelope)
         }
     }
 

@@ -37,6 +37,11 @@ public enum Partitioner {
         positiveHash(of: user) % buckets
     }
 
+    /// The bucket of whatever else is keyed by this.
+    public static func bucket(ofKey key: [UInt8]) -> Int {
+        positiveHash(ofKey: key) % buckets
+    }
+
     /// The partition of a user's records.
     ///
     /// Their number is a power of two up to `buckets`; with another this is the Java client's partition all the same,
@@ -49,6 +54,10 @@ public enum Partitioner {
         var key: [UInt8] = []
         key.reserveCapacity(36)
         user.append(to: &key)
-        return Int(key.withUnsafeBytes(murmur2) & 0x7fff_ffff)
+        return positiveHash(ofKey: key)
+    }
+
+    private static func positiveHash(ofKey key: [UInt8]) -> Int {
+        Int(key.withUnsafeBytes(murmur2) & 0x7fff_ffff)
     }
 }

@@ -168,13 +168,13 @@ public final class PointsRecordDecoder {
         headers: RecordHeaders,
         appendTime: Instant?
     ) -> Result<DecodedPoints, PoisonReason> {
-        do throws(PoisonReason) {
-            let envelope = try Envelope(headers, schema: .points1, appendTime: appendTime)
-            guard let key, let user = UserID(ascii: key.octets.span) else { throw PoisonReason.badKey }
-            let members = try RecordMembers(value, limit: 2 * RecordLimits.valueBytes, parser: parser)
-            return .success(DecodedPoints(user: user, record: try read(members, envelope), envelope: envelope))
-        } catch {
-            return .failure(error)
+        RecordMembers.decode(
+            (key, value, headers, appendTime),
+            schema: .points1,
+            limit: 2 * RecordLimits.valueBytes,
+            parser: parser
+        ) { (user: UserID, envelope, members) throws(PoisonReason) in
+            DecodedPoints(user: user, record: try read(members, envelope), envelope: envelope)
         }
     }
 

@@ -1,12 +1,42 @@
 import Domain
 import JSON
 
+/// What a record can be keyed by.
+protocol RecordKey {
+    init?(ascii: Span<UInt8>)
+}
+
+extension UUID128: RecordKey {}
+extension DeviceTokenHash: RecordKey {}
+
 /// The members of a record that has few of them, each at most once; unknown ones are ignored.
 struct RecordMembers {
     private let object: JSONObject
 
     init(_ object: JSONObject) {
         self.object = object
+    }
+
+    /// A record as a broker hands it over.
+    typealias Parts = (
+        key: UnsafeRawBufferPointer?, value: UnsafeRawBufferPointer?, headers: RecordHeaders, appendTime: Instant?
+    )
+
+    /// Checks a record's headers, key and size, and reads it with the body.
+    static func decode<Key: RecordKey, Decoded>(
+        _ parts: Parts,
+        schema: Schema,
+        limit: Int,
+        parser: JSONParser,
+        _ body: (Key, Envelope, RecordMembers) throws(PoisonReason) -> Decoded
+    ) -> Result<Decoded, PoisonReason> {
+        do throws(PoisonReason) {
+            let envelope = try Envelope(parts.headers, schema: schema, appendTime: parts.appendTime)
+            guard let bytes = parts.key, let key = Key(ascii: bytes.octets.span) else { throw .badKey }
+            return .success(try body(key, envelope, RecordMembers(parts.value, limit: limit, parser: parser)))
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// Reads the value of a record; it is copied, so that nothing need lie behind it.

@@ -65,8 +65,8 @@ public enum Topic: CaseIterable, Sendable, Hashable {
     /// A worker of this build applies its records, so that what is left to read is lag.
     public var isApplied: Bool {
         switch self {
-        case .daysLive, .daysHistory, .accounts: true
-        case .points, .devices, .deadLetters: false
+        case .daysLive, .daysHistory, .devices, .accounts: true
+        case .points, .deadLetters: false
         }
     }
 

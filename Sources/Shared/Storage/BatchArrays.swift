@@ -15,6 +15,7 @@ struct BatchArrays {
     private var moreLongs = PostgresArray(of: .int8)
     private var blobs = PostgresArray(of: .bytea)
     private var flags = PostgresArray(of: .bool)
+    private var texts = DeviceRowReader.textNames.map { _ in PostgresArray(of: .text) }
     private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
     /// Indexes of the writes that are loaded.
     private var picked: [Int] = []
@@ -272,12 +273,12 @@ struct BatchArrays {
         parameters.append(days)
     }
 
-    mutating func load(wakes: [(user: UserID, dueAt: Int64)], into parameters: inout PostgresParameters) {
+    mutating func load(pairs: some Sequence<(UserID, Int64)>, into parameters: inout PostgresParameters) {
         users.reset()
         longs.reset()
-        for wake in wakes {
-            users.append(uuidHigh: wake.user.high, low: wake.user.low)
-            longs.append(int8: wake.dueAt)
+        for (user, long) in pairs {
+            users.append(uuidHigh: user.high, low: user.low)
+            longs.append(int8: long)
         }
         parameters.reset()
         parameters.append(users)
@@ -291,7 +292,63 @@ struct BatchArrays {
         parameters.append(users)
     }
 
+    mutating func load(hashes: [DeviceTokenHash], into parameters: inout PostgresParameters) {
+        blobs.reset()
+        for hash in hashes { blobs.append(bytea: hash.bytes.span) }
+        parameters.reset()
+        parameters.append(blobs)
+    }
+
+    mutating func load(devices writes: [BatchWrites.DeviceWrite], into parameters: inout PostgresParameters) {
+        resetDevices()
+        buckets.reset()
+        moreLongs.reset()
+        for index in texts.indices { texts[index].reset() }
+        for write in writes {
+            append(write.key)
+            buckets.append(int2: write.bucket)
+            longs.append(int8: write.entry.registered.rawValue)
+            moreLongs.append(int8: write.entry.withdrawn.rawValue)
+            for (index, text) in DeviceRowReader.values(of: write.entry.registration).enumerated() {
+                if let text { texts[index].append(text: text) } else { texts[index].appendNull() }
+            }
+        }
+        parameters.reset()
+        parameters.append(blobs)
+        parameters.append(users)
+        parameters.append(buckets)
+        parameters.append(longs)
+        parameters.append(moreLongs)
+        for array in texts { parameters.append(array) }
+    }
+
+    mutating func load(
+        outdated entries: [(key: DeviceKey, newer: Version)],
+        into parameters: inout PostgresParameters
+    ) {
+        resetDevices()
+        for entry in entries {
+            append(entry.key)
+            longs.append(int8: entry.newer.rawValue)
+        }
+        parameters.reset()
+        parameters.append(blobs)
+        parameters.append(users)
+        parameters.append(longs)
+    }
+
     // MARK: Pieces
+
+    private mutating func resetDevices() {
+        blobs.reset()
+        users.reset()
+        longs.reset()
+    }
+
+    private mutating func append(_ key: DeviceKey) {
+        blobs.append(bytea: key.hash.bytes.span)
+        users.append(uuidHigh: key.user.high, low: key.user.low)
+    }
 
     private mutating func resetKeys() {
         places.reset()

@@ -1,3 +1,4 @@
+internal import Domain
 internal import Postgres
 
 /// What a batch reads of its days and what it writes, in one conversation with the server: while the days of one portion
@@ -77,12 +78,26 @@ public struct BatchExchange {
             sendAny(statements.deleteConnections)
         }
         if !writes.wakes.isEmpty {
-            store.arrays.load(wakes: writes.wakes, into: &store.parameters)
+            store.arrays.load(pairs: writes.wakes.lazy.map { ($0.user, $0.dueAt) }, into: &store.parameters)
             sendAny(statements.upsertWakes)
         }
         if !writes.removedWakes.isEmpty {
             store.arrays.load(removed: writes.removedWakes, into: &store.parameters)
             sendAny(statements.deleteWakes)
+        }
+        // Behind the schedule, for whoever locks both.
+        if !writes.devices.isEmpty {
+            store.arrays.load(devices: writes.devices, into: &store.parameters)
+            sendAny(statements.upsertDevices)
+        }
+        if !writes.outdatedDevices.isEmpty {
+            store.arrays.load(outdated: writes.outdatedDevices, into: &store.parameters)
+            sendAny(statements.clearOutdatedDevices)
+        }
+        if !writes.deletedDevices.isEmpty {
+            let deletions = writes.deletedDevices.lazy.map { ($0.user, $0.watermark.rawValue) }
+            store.arrays.load(pairs: deletions, into: &store.parameters)
+            sendAny(statements.clearDeletedDevices)
         }
         for areStored in [true, false] where !writes.connections.isEmpty {
             let count = store.arrays.load(

@@ -172,4 +172,43 @@ enum BatchStatements {
         FROM unnest($1::uuid[], $2::int8[], $3::bytea[]) AS new (user_id, deleted_version, preferences)
         WHERE accounts.user_id = new.user_id
         """
+
+    /// $1 token hashes.
+    static let readDevices = "SELECT \(DeviceRowReader.columns) FROM device_tokens WHERE token_hash = ANY ($1::bytea[])"
+
+    /// $1 token hashes, $2 users, $3 buckets, $4 registered, $5 withdrawn, $6… the registration. When a token was
+    /// deactivated is nobody's but the sender's to write.
+    static let upsertDevices = """
+        INSERT INTO device_tokens
+            (token_hash, user_id, bucket, registered_version, withdrawn_version, \(DeviceRowReader.texts))
+        SELECT unnest($1::bytea[]), unnest($2::uuid[]), unnest($3::int2[]), unnest($4::int8[]), unnest($5::int8[]),
+            unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::text[]),
+            unnest($11::text[]), unnest($12::text[])
+        ON CONFLICT (token_hash, user_id) DO UPDATE
+        SET registered_version = excluded.registered_version, withdrawn_version = excluded.withdrawn_version,
+            \(DeviceRowReader.textNames.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
+        """
+
+    /// $1 token hashes, $2 users, $3 newer versions. Their users' accounts are not locked, so it is said what has to be
+    /// true still.
+    static let clearOutdatedDevices = """
+        UPDATE device_tokens AS held SET \(DeviceRowReader.cleared)
+        FROM unnest($1::bytea[], $2::uuid[], $3::int8[]) AS outdated (token_hash, user_id, version)
+        WHERE held.token_hash = outdated.token_hash AND held.user_id = outdated.user_id
+            AND held.registered_version <= outdated.version AND held.token IS NOT NULL
+        """
+
+    /// $1 users, $2 deletion watermarks. In the order of their keys, as whoever writes tokens of many users does.
+    static let clearDeletedDevices = """
+        UPDATE device_tokens AS held SET \(DeviceRowReader.cleared)
+        FROM (
+            SELECT every.token_hash, every.user_id
+            FROM unnest($1::uuid[], $2::int8[]) AS deleted (user_id, version)
+            JOIN device_tokens AS every ON every.user_id = deleted.user_id
+            WHERE every.registered_version < deleted.version AND every.token IS NOT NULL
+            ORDER BY every.token_hash, every.user_id
+            FOR NO KEY UPDATE OF every
+        ) AS gone
+        WHERE held.token_hash = gone.token_hash AND held.user_id = gone.user_id
+        """
 }

@@ -1,4 +1,4 @@
-internal import Domain
+public import Domain
 public import Postgres
 
 /// A batch's transaction on one connection: what it locks and the windows in one round trip, the days that the windows
@@ -29,6 +29,7 @@ public final class BatchStore {
         let insertCanonicalDays, updateCanonicalDays, deleteCanonicalDays: PostgresPrepared
         let insertConnections, updateConnections, deleteConnections: PostgresPrepared
         let updateAccounts, upsertAccountSources, upsertWakes, deleteWakes: PostgresPrepared
+        let readDevices, upsertDevices, clearOutdatedDevices, clearDeletedDevices: PostgresPrepared
 
         init(_ connection: PostgresConnection) throws(PostgresError) {
             fence = try connection.prepare("fence", BatchStatements.fence)
@@ -55,6 +56,13 @@ public final class BatchStore {
             )
             upsertWakes = try connection.prepare("upsert_wakes", BatchStatements.upsertWakes)
             deleteWakes = try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
+            readDevices = try connection.prepare("read_devices", BatchStatements.readDevices)
+            upsertDevices = try connection.prepare("upsert_devices", BatchStatements.upsertDevices)
+            clearOutdatedDevices = try connection.prepare(
+                "clear_outdated_devices",
+                BatchStatements.clearOutdatedDevices
+            )
+            clearDeletedDevices = try connection.prepare("clear_deleted_devices", BatchStatements.clearDeletedDevices)
         }
     }
 
@@ -208,6 +216,20 @@ public final class BatchStore {
     private static func place(_ result: PostgresResult, _ row: Int, _ column: Int) throws -> RowPlace {
         guard let place = try result.tid(row, column) else { throw StorageError.incompleteSnapshot }
         return RowPlace(block: place.block, offset: place.offset)
+    }
+
+    /// Reads every entry of the device tokens, in one round trip, inside the transaction. Only those of users whose
+    /// account is locked can't change behind it; but another user's can't take a token back by doing so.
+    public func readDevices(_ hashes: [DeviceTokenHash]) throws -> [DeviceTokenHash: DeviceRegisters] {
+        guard !hashes.isEmpty else { return [:] }
+        arrays.load(hashes: hashes, into: &parameters)
+        let result = try connection.execute(try prepared().readDevices, parameters)
+        var entries: [DeviceTokenHash: [UserID: DeviceEntry]] = [:]
+        for row in 0..<result.rowCount {
+            let key = try DeviceRowReader.key(result, row)
+            entries[key.hash, default: [:]][key.user] = try DeviceRowReader.entry(result, row)
+        }
+        return entries.mapValues(DeviceRegisters.init)
     }
 
     private func load(_ fence: Fence) {

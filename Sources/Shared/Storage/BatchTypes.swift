@@ -140,6 +140,21 @@ public struct StoredConnection: Hashable, Sendable {
     }
 }
 
+/// An entry of a device token.
+public struct DeviceKey: Hashable, Comparable, Sendable {
+    public let hash: DeviceTokenHash
+    public let user: UserID
+
+    public init(hash: DeviceTokenHash, user: UserID) {
+        self.hash = hash
+        self.user = user
+    }
+
+    public static func < (left: DeviceKey, right: DeviceKey) -> Bool {
+        left.hash == right.hash ? left.user < right.user : left.hash < right.hash
+    }
+}
+
 /// What a batch reads under the locks of its accounts, before it knows which days it needs.
 public struct BatchSnapshot {
     /// False: the partition's row was not as expected; nothing may be written.
@@ -215,6 +230,19 @@ public struct BatchWrites {
         }
     }
 
+    public struct DeviceWrite {
+        public let key: DeviceKey
+        /// Of the token's hash, as of every key of a record.
+        public let bucket: Int16
+        public let entry: DeviceEntry
+
+        public init(key: DeviceKey, bucket: Int16, entry: DeviceEntry) {
+            self.key = key
+            self.bucket = bucket
+            self.entry = entry
+        }
+    }
+
     public var sourceRows: [SourceWrite] = []
     /// Source rows that a deletion emptied.
     public var removedSourceRows: [(key: UserDay, provenance: Provenance)] = []
@@ -227,6 +255,13 @@ public struct BatchWrites {
     public var wakes: [(user: UserID, dueAt: Int64)] = []
     /// Users who have no connection left.
     public var removedWakes: [UserID] = []
+    /// Entries of device tokens; when they were deactivated is not written.
+    public var devices: [DeviceWrite] = []
+    /// Entries whose user is not locked, and of which only the versions stay, as another user has registered the token
+    /// with this newer version.
+    public var outdatedDevices: [(key: DeviceKey, newer: Version)] = []
+    /// Users who deleted their account: of registrations below the watermark only the versions stay.
+    public var deletedDevices: [(user: UserID, watermark: Version)] = []
     public var accounts: [AccountWrite] = []
     public var accountSources: [(key: UserSource, state: AccountSource)] = []
     /// The version of the rules with which the canonical days were made.
@@ -238,6 +273,7 @@ public struct BatchWrites {
     public var isEmpty: Bool {
         sourceRows.isEmpty && removedSourceRows.isEmpty && canonicalDays.isEmpty && removedCanonicalDays.isEmpty
             && connections.isEmpty && removedConnections.isEmpty && wakes.isEmpty && removedWakes.isEmpty
-            && accounts.isEmpty && accountSources.isEmpty
+            && accounts.isEmpty && accountSources.isEmpty && devices.isEmpty && outdatedDevices.isEmpty
+            && deletedDevices.isEmpty
     }
 }

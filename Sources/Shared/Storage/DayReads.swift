@@ -106,12 +106,12 @@ public struct DayReads {
         return list.sorted { $0.provenance < $1.provenance }
     }
 
-    /// The meaning of both tables as two numbers that do not depend on any order, read in one snapshot and in
+    /// The meaning of the tables as a number each that does not depend on any order, read in one snapshot and in
     /// portions. Meant for checks and drills: it reads everything.
-    public func tableHashes() throws -> (sources: TableHash, canonical: TableHash) {
+    public func tableHashes() throws -> (sources: TableHash, canonical: TableHash, devices: TableHash) {
         try connection.simpleQuery("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0")
         defer { _ = try? connection.simpleQuery("ROLLBACK") }
-        var hashes = (sources: TableHash(), canonical: TableHash())
+        var hashes = (sources: TableHash(), canonical: TableHash(), devices: TableHash())
         try inPortions(Self.effectiveRows) { result, row in
             let key = try DayRowReader.key(result, row)
             hashes.sources.add(user: key.user, day: key.day, row: try Self.effectiveRow(result, row, key.day))
@@ -121,8 +121,24 @@ public struct DayReads {
             let day = try DayRowReader.canonicalRow(result, row).day
             hashes.canonical.add(user: key.user, day: key.day, canonical: day)
         }
+        try inPortions(Self.ownedDevices) { result, row in
+            hashes.devices.add(
+                token: try DeviceRowReader.key(result, row).hash,
+                user: try DeviceRowReader.key(result, row).user,
+                entry: try DeviceRowReader.entry(result, row),
+                isOwner: try result.bool(row, DeviceRowReader.nextColumn)
+            )
+        }
         return hashes
     }
+
+    /// Entries of device tokens, and whether nobody has registered the token later.
+    private static let ownedDevices = """
+        SELECT \(DeviceRowReader.columns), NOT EXISTS (
+            SELECT FROM device_tokens AS later WHERE later.token_hash = held.token_hash
+                AND (later.registered_version, later.user_id) > (held.registered_version, held.user_id)
+        ) FROM device_tokens AS held
+        """
 
     /// How many canonical days are not what their source rows and preferences say, of how many; in one snapshot.
     public func drift(of user: UserID) throws -> (drifted: Int, days: Int) {

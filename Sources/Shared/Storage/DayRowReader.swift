@@ -51,7 +51,7 @@ enum DayRowReader {
 /// What stands in the database cannot be what a Daybook wrote.
 public enum StorageError: Error, CustomStringConvertible {
     case unknownSource, impossibleValue, unreadableVersions, unreadableWinners, unreadablePreferences
-    case unreadableWindow, incompleteSnapshot
+    case unreadableWindow, unreadableDevice, incompleteSnapshot
 
     public var description: String {
         let what =
@@ -63,6 +63,7 @@ public enum StorageError: Error, CustomStringConvertible {
             case .unreadablePreferences: "an account's preferences are not in a format that this build knows"
             case .unreadableWindow:
                 "a connection's window is not in a format that this build knows: deploy a newer build"
+            case .unreadableDevice: "a device token's row is not as this build writes it: deploy a newer build"
             case .incompleteSnapshot: "the database did not return a row that was locked a moment before"
             }
         return what

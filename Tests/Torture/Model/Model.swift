@@ -49,12 +49,20 @@ struct Model {
         var disconnectedAt: Int64 = 0
     }
 
+    private struct Device {
+        var registered: Int64 = 0
+        var details = ""
+        var withdrawn: Int64 = 0
+    }
+
     private var users = Interned()
     private var origins = Interned()
     private var rows: [RowKey: [Int: Register]] = [:]
     private var lastPush: [ConnectionKey: Int64] = [:]
     private var accounts: [Int: Account] = [:]
     private var sources: [UserSource: SourceState] = [:]
+    /// By the token's hash, then by user.
+    private var devices: [String: [Int: Device]] = [:]
     private let decoder: ModelDecoder
     /// Days before it are dropped, as days since 1970.
     private let floor: Int
@@ -70,6 +78,7 @@ struct Model {
         var deletions = 0
         var disconnects = 0
         var pins = 0
+        var devices = 0
         var tooManyOrigins = 0
         /// Values that a later record of the same day did not mention.
         var leftOut = 0
@@ -98,7 +107,23 @@ struct Model {
         case .poison: poison.insert(record.place)
         case .days(let days): apply(days, record)
         case .account(let change): apply(change)
+        case .device(let device): apply(device)
         }
+    }
+
+    private mutating func apply(_ record: ModelDecoder.Device) {
+        counts.devices += 1
+        let user = users.number(of: record.user)
+        if accounts[user] == nil { accounts[user] = Account() }
+        var device = devices[record.hash]?[user] ?? Device()
+        if let details = record.details {
+            if (record.version, details) > (device.registered, device.details) {
+                (device.registered, device.details) = (record.version, details)
+            }
+        } else {
+            device.withdrawn = max(device.withdrawn, record.version)
+        }
+        devices[record.hash, default: [:]][user] = device
     }
 
     private mutating func apply(_ record: ModelDecoder.Days, _ raw: LogRecord) {
@@ -175,8 +200,27 @@ struct Model {
             let name = "\(users.names[key.user]) \(ModelSource.names[key.source]) '\(origins.names[key.origin])'"
             state.set(.connections, name, ["last_push_at": "\(push)"])
         }
+        addDevices(to: &state)
         addDays(to: &state)
         return state
+    }
+
+    /// The owner of a token is whoever registered it last; everybody else's entry holds versions only, and so does the
+    /// owner's, once withdrawn or deleted.
+    private func addDevices(to state: inout TableState) {
+        for (hash, entries) in devices {
+            let newest = entries.values.map(\.registered).max() ?? 0
+            for (user, device) in entries {
+                let isLive =
+                    device.registered == newest && device.registered > device.withdrawn
+                    && device.registered >= accounts[user]?.deleted ?? 0
+                let columns = [
+                    "registered": "\(device.registered)", "withdrawn": "\(device.withdrawn)",
+                    "details": isLive ? device.details : "",
+                ]
+                state.set(.devices, "\(users.names[user]) \(hash)", columns)
+            }
+        }
     }
 
     private struct DayKey: Hashable {

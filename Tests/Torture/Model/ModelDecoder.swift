@@ -22,6 +22,7 @@ final class ModelDecoder {
     enum Content {
         case days(Days)
         case account(Change)
+        case device(Device)
         case heartbeat
         case poison
     }
@@ -50,6 +51,14 @@ final class ModelDecoder {
         let version: Int64
     }
 
+    struct Device {
+        let hash: String
+        let user: String
+        /// All that a sender has to know, as one text; nil withdraws the registration.
+        let details: String?
+        let version: Int64
+    }
+
     private struct Poison: Error {}
 
     private let believesAppendTimes: Bool
@@ -62,13 +71,14 @@ final class ModelDecoder {
     func decode(_ record: LogRecord) -> Content {
         do {
             guard let schema = record.header("schema") else { return .poison }
-            let isAccounts = record.topic.contains("accounts")
+            let topic = ["accounts", "devices"].first { record.topic.contains($0) } ?? "days"
             let received = try Self.microseconds(record.header("received-at"))
             if believesAppendTimes && received > record.timestampMilliseconds * 1000 + 300_000_000 { return .poison }
-            switch (schema, isAccounts) {
-            case ("heartbeat/1", false): return .heartbeat
-            case ("days/1", false): return .days(try days(record, received))
-            case ("account/1", true): return .account(try change(record, received))
+            switch (schema, topic) {
+            case ("heartbeat/1", "days"): return .heartbeat
+            case ("days/1", "days"): return .days(try days(record, received))
+            case ("account/1", "accounts"): return .account(try change(record, received))
+            case ("device/1", "devices"): return .device(try device(record, received))
             default: return .poison
             }
         } catch {
@@ -143,13 +153,40 @@ final class ModelDecoder {
         )
     }
 
-    /// The user of the key, and the last twelve bits of the event id.
+    private func device(_ record: LogRecord, _ received: Int64) throws -> Device {
+        let object = try object(record)
+        guard let hash = record.key.map({ String(decoding: $0, as: UTF8.self) }), hash.count == 64,
+            let user = object["user"] as? String, UUID(uuidString: user) != nil
+        else { throw Poison() }
+        var details: String?
+        switch object["kind"] as? String {
+        case "withdraw": break
+        case "register":
+            guard object["token"] is String, object["platform"] is String, object["environment"] is String else {
+                throw Poison()
+            }
+            let names = ["token", "platform", "environment", "app_id", "app_version", "os_version", "time_zone"]
+            details = names.compactMap { object[$0] as? String }.joined(separator: "/")
+        default: throw Poison()
+        }
+        let version = Self.version(at: max(received, Self.beginning), tie: try tie(record))
+        return Device(hash: hash, user: user.lowercased(), details: details, version: version)
+    }
+
+    /// The user of the key, and what breaks ties.
     private func identity(_ record: LogRecord) throws -> (user: String, tie: Int64) {
-        guard let key = record.key.map({ String(decoding: $0, as: UTF8.self) }), UUID(uuidString: key) != nil,
-            let event = record.header("event-id"), UUID(uuidString: event) != nil,
+        guard let key = record.key.map({ String(decoding: $0, as: UTF8.self) }), UUID(uuidString: key) != nil else {
+            throw Poison()
+        }
+        return (key.lowercased(), try tie(record))
+    }
+
+    /// The last twelve bits of the event id.
+    private func tie(_ record: LogRecord) throws -> Int64 {
+        guard let event = record.header("event-id"), UUID(uuidString: event) != nil,
             let tie = Int64(event.suffix(3), radix: 16)
         else { throw Poison() }
-        return (key.lowercased(), tie)
+        return tie
     }
 
     private func object(_ record: LogRecord) throws -> [String: Any] {

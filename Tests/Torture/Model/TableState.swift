@@ -2,7 +2,7 @@
 /// reader one from PostgreSQL; equal states are equal meanings.
 struct TableState {
     enum Table: String, CaseIterable {
-        case accounts, accountSources, connections, sourceDays, canonicalDays
+        case accounts, accountSources, connections, devices, sourceDays, canonicalDays
     }
 
     var tables: [Table: [String: [String: String]]] = [:]

@@ -37,13 +37,13 @@ CREATE TABLE tool_run_parts (
     PRIMARY KEY (run, part)
 ) WITH (fillfactor = 50);
 
-ALTER FUNCTION grant_daybook_roles() RENAME TO grant_daybook_roles_before_10;
+ALTER FUNCTION grant_daybook_roles() RENAME TO grant_daybook_roles_6;
 
 -- What the step before grants, and the tools' tables. Raising the rule version stays with the owner of the tables.
 CREATE FUNCTION grant_daybook_roles() RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    PERFORM grant_daybook_roles_before_10();
+    PERFORM grant_daybook_roles_6();
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'daybook_worker') THEN
         GRANT SELECT, INSERT, UPDATE, DELETE ON dead_letter_marks, tool_runs, tool_run_parts TO daybook_worker;
     END IF;
