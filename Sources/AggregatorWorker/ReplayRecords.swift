@@ -76,6 +76,7 @@ public struct ReplayBatch {
 
     public private(set) var days: [DecodedDays] = []
     public private(set) var accounts: [DecodedAccount] = []
+    public private(set) var devices: [DecodedDevice] = []
     /// In days, as `RecordContent.dayCount`.
     public private(set) var work = 0
     /// A batch of so many days is full.
@@ -91,14 +92,23 @@ public struct ReplayBatch {
     /// - Throws: where there is no memory for a parser.
     public init(_ topic: Topic, _ filter: ReplayFilter, believesAppendTimes: Bool) throws {
         self.filter = filter
-        userKey = filter.user.map { Array($0.description.utf8) }
-        reader = try RecordReader(topic == .accounts ? .accounts : .days, believesAppendTimes: believesAppendTimes)
+        // A device's key is its token's hash.
+        userKey = topic == .devices ? nil : filter.user.map { Array($0.description.utf8) }
+        let kind: RecordReader.Kind =
+            switch topic {
+            case .accounts: .accounts
+            case .devices: .devices
+            case .daysLive, .daysHistory, .points, .deadLetters: .days
+            }
+        reader = try RecordReader(kind, believesAppendTimes: believesAppendTimes)
     }
 
-    public var isEmpty: Bool { days.isEmpty && accounts.isEmpty }
+    public var isEmpty: Bool { days.isEmpty && accounts.isEmpty && devices.isEmpty }
 
     /// Deletions and pins may touch all of a user's days, so few of them make a batch.
-    public var isFull: Bool { days.count + accounts.count >= Self.recordLimit || work >= dayLimit }
+    public var isFull: Bool {
+        days.count + accounts.count + devices.count >= Self.recordLimit || work >= dayLimit
+    }
 
     /// Takes a record, or counts why not.
     public mutating func take(_ record: KafkaRecord, _ counts: inout ReplayCounts) {
@@ -116,6 +126,10 @@ public struct ReplayBatch {
         case .account(let change):
             if let source = filter.source, change.record.source != source { return }
             accounts.append(change)
+        case .device(let device):
+            if filter.source != nil { return }
+            if let user = filter.user, device.record.user != user { return }
+            devices.append(device)
         case .heartbeat: return
         case .poison(let reason):
             counts.poison[reason.code, default: 0] += 1
@@ -127,6 +141,7 @@ public struct ReplayBatch {
     public mutating func removeAll() {
         days.removeAll(keepingCapacity: true)
         accounts.removeAll(keepingCapacity: true)
+        devices.removeAll(keepingCapacity: true)
         work = 0
     }
 }

@@ -130,6 +130,22 @@ struct DeadLetterTests {
         #expect(shown([]) == "")
     }
 
+    @Test func `a device's letter belongs to the user that it names`() {
+        func named(_ text: String) -> UserID? { Array(text.utf8).withUnsafeBytes { DeadLetter.userNamed(in: $0) } }
+        #expect(named(#"{"kind":"register","user":"\#(alice)","token":"ab"}"#) == alice)
+        #expect(named(#"{"user" : "\#(alice)"#) == alice)
+        for text in ["", #"{"user":"x"}"#, #""user""#, #"{"user":"\#(alice.description.dropLast())"#, "}{"] {
+            #expect(named(text) == nil, "\(text)")
+        }
+        let headers = [
+            "origin-topic": "devices", "origin-partition": "0", "origin-offset": "1", "origin-timestamp": "1",
+            "reason": "bad_device",
+        ]
+        let place = DeadLetter.Place(partition: 0, offset: 0)
+        let letter = DeadLetter(place: place, key: "ab12", size: 1, headers: headers, namedUser: alice)
+        #expect(letter?.user == alice)
+    }
+
     @Test func `a pace holds, and does not make up for a pause`() {
         var pacer = Pacer(rate: 10, now: 100)
         #expect(pacer.take(now: 100) == 0)

@@ -58,10 +58,27 @@ struct DriftReportTests {
     }
 
     @Test func `users are cut into stretches without a gap`() {
-        for count in [1, 2, 3, 7, 64, 256, 1000] {
-            let parts = UserRange.parts(count)
-            #expect(parts.first?.first == UserRange.all.first && parts.last?.last == UserRange.all.last)
-            for (left, right) in zip(parts, parts.dropFirst()) { #expect(left.last.successor == right.first) }
+        let bounds = [
+            (UserID(high: 0, low: 0), UserID(high: .max, low: .max)),
+            // As ids that begin with the time: all alike at their beginning.
+            (UserID(high: 0x0197_0000_0000_7000, low: 1), UserID(high: 0x0197_0000_0fff_7000, low: 2)),
+            (UserID(high: 5, low: 1), UserID(high: 5, low: 9)), (UserID(high: 5, low: 1), UserID(high: 7, low: 9)),
+        ]
+        for (lowest, highest) in bounds {
+            for count in [1, 2, 3, 7, 64, 256, 1000] {
+                let parts = UserRange.parts(count, between: lowest, and: highest)
+                #expect(parts.first?.first == UserRange.all.first && parts.last?.last == UserRange.all.last)
+                for (left, right) in zip(parts, parts.dropFirst()) { #expect(left.last.successor == right.first) }
+                #expect(parts.count <= count && parts.allSatisfy { $0.first <= $0.last })
+                for part in parts { #expect(RecomputeCommand.range(RecomputeCommand.name(part)) == part) }
+            }
+        }
+        let clustered = UserRange.parts(64, between: bounds[1].0, and: bounds[1].1)
+        #expect(clustered.count == 64)
+        for name in [
+            "", "x", "..", "\(UserID(high: 1, low: 1))", "\(UserID(high: 2, low: 1))..\(UserID(high: 1, low: 1))",
+        ] {
+            #expect(RecomputeCommand.range(name) == nil)
         }
         #expect(UserID(high: .max, low: .max).successor == nil)
         #expect(UserID(high: 1, low: .max).successor == UserID(high: 2, low: 0))

@@ -54,7 +54,10 @@ struct ReplayTests {
             return try ReplayRequest(arguments, prefix: "x.", now: now)
         }
         let plain = try request([("from", "beginning")])
-        #expect(plain.topics == [.daysLive, .daysHistory, .accounts] && plain.to == .end)
+        #expect(plain.topics == [.daysLive, .daysHistory, .devices, .accounts] && plain.to == .end)
+        let person = UserID(high: 7, low: 7).description
+        let one = try request([("from", "beginning"), ("user", person)])
+        #expect(one.words != plain.words && !one.words.contains(person))
         #expect(try request([("from", "beginning"), ("rate", "5")]).words == plain.words)
         #expect(try request([("from", "2h")]).words != plain.words)
         #expect(try request([("from", "beginning"), ("source", "oura")]).filter.source == .oura)
@@ -116,7 +119,13 @@ struct ReplayTests {
         #expect(csv[0] == "\(key(1).user),\(key(1).day),steps,,,,1,oura,")
         // Neither a formula for a spreadsheet nor a broken line.
         #expect(csv[3] == "\(key(4).user),\(key(4).day),steps,1,oura,,1,garmin,\"'=1+1,\"\"watch\"\"\"")
-        let text = report.text(sample: 2, partitions: 1, seconds: 1, .plain).joined(separator: "\n")
+        let shows = PreviewReport.Shown(sample: 4, values: false)
+        let text = report.text(shows, partitions: 1, seconds: 1, .plain).joined(separator: "\n")
+        #expect(text.contains("a value"))
+        let json = JSONDocument.object(report.members(shows, partitions: 1, seconds: 1)).text()
+        #expect(!json.contains("\"value\": 1") && !json.contains("\"value\": 2"))
+        let open = PreviewReport.Shown(sample: 4, values: true)
+        #expect(JSONDocument.object(report.members(open, partitions: 1, seconds: 1)).text().contains("\"value\": 2"))
         #expect(text.contains("5 canonical days of 5 users would change; nothing was written"))
         #expect(PreviewReport.spread(Array(0..<100), 4) == [0, 25, 50, 75])
         #expect(PreviewReport.spread([1], 0) == [])

@@ -84,6 +84,7 @@ import Testing
         #expect(Set(first.compactMap { $0.headers["event-id"] }) == Set(second.compactMap { $0.headers["event-id"] }))
 
         #expect(try pipeline.daybook("dead-letters", "drop", "all").status == 64)
+        #expect(try pipeline.daybook("dead-letters", "drop", "all", "--because", " . ").status == 64)
         let dropped = try pipeline.daybook("dead-letters", "drop", name, "--because", "a fuzzer of ours")
         #expect(dropped.status == 0 && dropped.output.contains("1 letter dropped"), "\(dropped.output)")
         #expect(try counts(pipeline) == ["open": 5, "redriven": 5, "dropped": 1])
@@ -91,6 +92,10 @@ import Testing
         let refused = try pipeline.daybook("dead-letters", "redrive", name)
         #expect(refused.status == 1 && refused.output.contains("--again"), "\(refused.output)")
         #expect(try pipeline.daybook("dead-letters", "redrive", name, "--again").status == 0)
+        let kept = try pipeline.connection.executeUnprepared(
+            "SELECT count(*) FROM dead_letter_marks WHERE state = 'redriven' AND reason = 'a fuzzer of ours'"
+        )
+        #expect(try kept.int8(0, 0) == 1)
         try pipeline.waitUntilApplied(worker: worker)
         #expect(try worker.stop() == 0)
         #expect(!worker.output.contains("}{"))
@@ -146,6 +151,15 @@ import Testing
         let shown = try pipeline.daybook("dead-letters", "show", "\(live)/0/0")
         #expect(shown.status == 0 && shown.output.contains("too large to be kept"), "\(shown.output)")
         #expect(shown.output.contains("schema: days/1"))
+        // A good letter beside it goes, whatever stands in the way of this one.
+        try publish(schema: "days/9", alice, 5, over: publisher)
+        try publisher.flush()
+        try pipeline.waitUntilApplied(worker: worker)
+        let sent = try pipeline.daybook("dead-letters", "redrive", "all", "--json")
+        #expect(sent.status == 1, "\(sent.output)")
+        let outcome = try object(sent.output)
+        #expect(outcome["sent"] as? Int == 1 && outcome["meant"] as? Int == 2)
+        #expect((outcome["left"] as? [String: Int])?.values.reduce(0, +) == 1)
         #expect(try worker.stop() == 0)
     }
 

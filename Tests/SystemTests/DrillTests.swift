@@ -19,10 +19,11 @@ import Testing
         process.waitUntilExit()
         #expect(process.terminationStatus == 0, "\(output)")
         #expect(output.contains("RESULT drill.hash_mismatches 0"), "\(output)")
-        // What the text promises of single steps.
+        // What the text promises of single steps; the lines that show a command don't count.
+        let said = output.split(separator: "\n").filter { !$0.hasPrefix("$ ") }.joined(separator: "\n")
         for words in [
-            "partitions stand still", "database_refused", "released", "would change; nothing was written",
+            "still; `daybook dead-letters list`", "database_refused", "released", "would change; nothing was written",
             "records sent", "no canonical day would change", "the hashes are the same", "no drift",
-        ] { #expect(output.contains(words), "'\(words)' is missing in:\n\(output)") }
+        ] { #expect(said.contains(words), "'\(words)' is missing in:\n\(output)") }
     }
 }

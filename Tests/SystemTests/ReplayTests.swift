@@ -75,12 +75,15 @@ import Testing
         try pipeline.waitUntilApplied(worker: worker)
         let hash = try pipeline.hash()
         let positions = try pipeline.positions()
+        let fresh = try freshness(pipeline)
         let plain = try pipeline.daybook("replay", "--from", "beginning", "--json")
         #expect(plain.status == 0, "\(plain.output)")
         let counts = try object(plain.output)
         #expect(counts["applied"] as? Int == 802 && (counts["poison"] as? [String: Int])?["bad_json"] == 3)
         #expect(counts["source_rows"] as? Int == 0 && counts["canonical_days"] as? Int == 0, "\(counts)")
         #expect(try pipeline.hash() == hash && pipeline.positions() == positions)
+        // A replay makes nobody fresh, and nobody due.
+        #expect(try freshness(pipeline) == fresh && !fresh.isEmpty)
         #expect(try pipeline.deadLetters().count == 3)
 
         // Twice at once, while new records of the same users are applied.
@@ -88,7 +91,7 @@ import Testing
         let replays = try (0..<2).map { number in
             try ServiceProcess(
                 "daybook",
-                ["replay", "--from", "beginning", "--rate", "\(1500 + number)", "--json", "--from-start"],
+                ["replay", "--from", "beginning", "--rate", "\(1500 + number)", "--json"],
                 environment: environment
             )
         }
@@ -104,6 +107,17 @@ import Testing
         try calm.waitUntilApplied(worker: undisturbed)
         #expect(try calm.hash() == after)
         #expect(try undisturbed.stop() == 0 && worker.stop() == 0)
+    }
+
+    /// Who pushed when, and who is due when.
+    private func freshness(_ pipeline: PipelineUnderTest) throws -> [String] {
+        let result = try pipeline.connection.executeUnprepared(
+            """
+            SELECT user_id::text || source::text || origin || ' ' || last_push_at::text FROM connections
+            UNION ALL SELECT user_id::text || ' due ' || due_at::text FROM wake_schedule ORDER BY 1
+            """
+        )
+        return try (0..<result.rowCount).map { try result.text($0, 0) }
     }
 
     /// Canonical values as `user,day,metric` → `value,source,origin`.
@@ -233,10 +247,14 @@ import Testing
         #expect(try slow.waitForExit(seconds: 20) == 75, "\(slow.output)")
         let stopped = try object(slow.output)["read"] as? Int ?? 0
         #expect(stopped > 0 && stopped < 400)
-        let rest = try pipeline.daybook("replay", "--from", "beginning", "--topic", live, "--json")
+        let rest = try pipeline.daybook("replay", "--from", "beginning", "--topic", live, "--json", "--continue")
         #expect(rest.status == 0 && rest.output.contains("going on with what began"), "\(rest.output)")
         #expect(try object(rest.output)["read"] as? Int == 400)
+        // Nothing is left to go on with, and nothing is taken for another stretch.
+        #expect(try pipeline.daybook("replay", "--from", "beginning", "--topic", live, "--continue").status == 1)
+        try publisher.publish(user(1), .oura, receivedAt: now, localDate: today, [(today, [.steps: 10])])
+        try publisher.flush()
         let anew = try pipeline.daybook("replay", "--from", "beginning", "--topic", live, "--json")
-        #expect(!anew.output.contains("going on"))
+        #expect(try object(anew.output)["read"] as? Int == 401 && !anew.output.contains("going on"))
     }
 }

@@ -109,7 +109,7 @@ final class ReplayBenchmark {
         let loaded = try live(seconds: 1, round: 7) {
             if replay?.isRunning != true {
                 guard monotonicSeconds() < deadline else { return true }
-                replay = try start(["replay", "--from", "beginning", "--from-start", "--json"])
+                replay = try start(["replay", "--from", "beginning", "--json"])
             }
             return false
         }
@@ -166,7 +166,7 @@ final class ReplayBenchmark {
     private func replay(isPreview: Bool, records: Int) throws -> Double {
         let topic = kafka.liveTopic()
         var words = ["replay", "--from", "beginning", "--topic", topic, "--json", "--jobs", "\(lanes)"]
-        words.append(isPreview ? "--preview" : "--from-start")
+        if isPreview { words.append("--preview") }
         let process = try start(words)
         let status = try process.waitForExit(seconds: 300)
         let object = try? JSONSerialization.jsonObject(with: Data(process.output.utf8)) as? [String: Any]

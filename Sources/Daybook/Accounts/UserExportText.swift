@@ -29,6 +29,7 @@ enum UserExportText {
             ("connections", .array(export.connections.map(connection))),
             ("source_days", .array(export.days.flatMap { day in day.rows.map { row(day.day, $0) } })),
             ("canonical_days", .array(export.canonical.map(canonical))),
+            ("devices", .array(export.devices.map(UserDevicesCommand.json))),
             ("other_rows", others(export.others)),
             ("log", log.map { .array($0.map(place)) } ?? .null),
             ("dead_letters", letters.map { .array($0.map { .object(DeadLetterText.members($0)) }) } ?? .null),

@@ -35,9 +35,11 @@ enum DeadLettersDropCommand: Command {
     )
 
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
-        guard let because = arguments.value("because"), because.utf8.count <= 500 else {
+        guard let because = arguments.value("because"), because.utf8.count <= 500,
+            because.contains(where: { $0.isLetter || $0.isNumber })
+        else {
             throw CommandFailure.usage(
-                "--because is missing, or longer than 500 bytes",
+                "--because is missing, says nothing, or is longer than 500 bytes",
                 next: "Say in a few words why these are not worth it; whoever looks later will want to know."
             )
         }

@@ -30,7 +30,7 @@ enum DeadLettersRedriveCommand: Command {
         ],
         statuses: [
             .init(.success, "all that were meant are in their topics again, or there was none"),
-            .init(.failure, "some could not be sent: their record is gone, or their topic is not one of ours"),
+            .init(.failure, "some could not be sent: too large, gone, or of a topic that is not ours"),
             .init(.temporaryFailure, "stopped before the end"),
             .init(.unavailable, "Kafka or PostgreSQL does not answer; what was not confirmed is still open"),
         ]
@@ -89,8 +89,11 @@ enum DeadLettersRedriveCommand: Command {
         }
         console.print(letters.isEmpty ? "no open dead letter is meant" : "\(counted(sent, "record", "records")) sent")
         for (why, count) in outcome.left.sorted(by: { $0.key < $1.key }) {
-            let words = why == "gone" ? "the record is gone from the log" : "the topic is none of this installation"
-            console.print("\(grouped(count)) not sent: \(words)")
+            let words = [
+                "gone": "the record is gone from the log", "too_large": "larger than the topic takes",
+                "no_such_topic": "the topic is none of this installation",
+            ]
+            console.print("\(grouped(count)) not sent: \(words[why] ?? why)")
         }
         if outcome.isStopped { console.note("stopped; run it again to go on") }
     }

@@ -1,9 +1,11 @@
+import Aggregation
 import AggregatorWorker
 import Configuration
 import DevelopmentStack
 import Domain
 import Kafka
 import MessageContract
+import Observability
 import Storage
 
 /// Applies a stretch of the log again, beside the workers.
@@ -16,19 +18,24 @@ enum ReplayCommand: Command {
                 + "positions stay where they are, and they may run: writers of one user meet under the account's lock. "
                 + "What is stored and newer stays; what was applied before changes nothing. Poison is counted and not "
                 + "put aside again.",
-            "It keeps how far it is in the database. Stopped (Ctrl-C) or killed, the same call goes on there; "
-                + "--from-start begins anew. `daybook rewind` is the other way: it moves the workers themselves.",
+            "It keeps how far it is in the database. Stopped (Ctrl-C) or killed, the same call with --continue goes on "
+                + "there, in the stretches of that time; without it, it begins anew. `daybook rewind` is the other way: "
+                + "it moves the workers themselves.",
             "With --preview it takes no locks and writes nothing: over one snapshot of the tables it works out what would "
                 + "change, later records seeing what earlier ones would have written, and shows it by metric, by who "
-                + "would win, and by example. --csv writes every change as a line; it holds health values, and only "
-                + "you can read it.",
+                + "would win, and by example, without values unless --values is given. --csv writes every change as a "
+                + "line; it holds health values, and only you can read it. It keeps in memory what would change (at "
+                + "most \(grouped(PreviewRunner.dayLimit)) days), and as long as it runs, vacuum removes nothing that is "
+                + "younger: see --max-time.",
         ],
         options: ReplayRequest.options + [
             .value("rate", "COUNT", "At most so many records a second.", default: "no limit"),
             .value("jobs", "COUNT", "Partitions that are read at once.", default: "as many as processors, at most 8"),
-            .flag("from-start", "Do not go on where an earlier call was stopped."),
+            .flag("continue", "Go on where the newest call with the same words was stopped."),
             .flag("preview", "Write nothing: say what would change."),
             .value("sample", "COUNT", "With --preview: so many changes as examples.", default: "10"),
+            .flag("values", "With --preview: examples with their values, which are a person's health."),
+            .value("max-time", "TIME", "With --preview: give up after this time.", default: "30m"),
             .value("csv", "FILE", "With --preview: every change; the file must not exist yet."),
             .flag("json", "The outcome as JSON."),
         ],
@@ -44,9 +51,9 @@ enum ReplayCommand: Command {
         ],
         statuses: [
             .init(.success, "all of it is applied"),
-            .init(.failure, "there is no such place in the log"),
+            .init(.failure, "there is no such place in the log, or nothing to go on with"),
             .init(.cannotCreate, "the file for --csv exists, or can't be made"),
-            .init(.temporaryFailure, "stopped before the end; the same call goes on"),
+            .init(.temporaryFailure, "stopped before the end, or somebody holds locks for minutes"),
             .init(.unavailable, "PostgreSQL or Kafka does not answer, or can't look up times"),
         ]
     )
@@ -59,21 +66,36 @@ enum ReplayCommand: Command {
         let jobs = try VerifyCommand.jobs(arguments)
         let rate = try arguments.integer("rate", in: 1...10_000_000)
         let connection = try access.connect()
-        try SchemaGate.checkRules(connection)
+        try SchemaGate.check(connection, build: Int32(clamping: BuildInfo.current.number))
         let admin = try access.kafkaAdmin()
         if arguments.has("preview") {
-            let plan = try request.plan(access, admin)
-            let run = PreviewRun(access: access, request: request, plan: plan, rate: rate, jobs: jobs)
+            let plan = try request.plan(access, admin, preview: true)
+            let run = PreviewRun(
+                access: access,
+                request: request,
+                plan: plan,
+                rate: rate,
+                jobs: jobs,
+                seconds: try arguments.duration("max-time") ?? 1800
+            )
             return try preview(run, signals, arguments, context.console)
         }
         let runs = ToolRuns(connection)
-        let run = try begin(request, runs, access, admin, fromStart: arguments.has("from-start"), context.console)
-        let parts = run.parts.compactMap { saved -> ReplayRun.Part? in
-            guard !saved.isFinished, let stretch = ReplayProgress.stretch(saved),
+        let run = try begin(request, runs, access, admin, continues: arguments.has("continue"), context.console)
+        let all = try run.parts.map { saved -> ReplayRun.Part in
+            guard let stretch = ReplayProgress.stretch(saved),
                 let topic = request.topics.first(where: { $0.name(prefix: prefix) == stretch.place.topic })
-            else { return nil }
+            else {
+                throw CommandFailure(
+                    .software,
+                    "the saved place of the run is not readable",
+                    next: "Run it without --continue to begin anew."
+                )
+            }
             return ReplayRun.Part(stretch: stretch, topic: topic, saved: saved)
         }
+        for line in ReplayText.stretches(all.map(\.stretch)) { context.console.note(line) }
+        let parts = all.filter { !$0.saved.isFinished }
         var earlier = ReplayCounts()
         for part in run.parts { earlier += ReplayProgress.counts(part) }
         let tally = ReplayTally(earlier)
@@ -89,18 +111,30 @@ enum ReplayCommand: Command {
             rate: rate,
             jobs: jobs
         )
-        let isWhole = try replay.run(signals, tally) { progress.show(Int(tally.now.offsets), of: total) }
+        let isWhole: Bool
+        do {
+            isWhole = try replay.run(signals, tally) { progress.show(Int(tally.now.offsets), of: total) }
+        } catch let failure as SideReplay.GaveUp {
+            progress.finish()
+            throw CommandFailure(
+                failure.isDatabaseAway ? .unavailable : .temporaryFailure,
+                "a batch could not be applied for minutes: \(failure.description)",
+                next: "`daybook status` shows what waits for locks. The same call with --continue goes on."
+            )
+        }
         progress.finish()
         if isWhole { try runs.finish(run.name, at: Instant.now.microseconds) }
         let seconds = monotonicSeconds() - started
         let counts = tally.now.counts
         if arguments.has("json") {
             let members = ReplayText.members(counts, partitions: run.parts.count, seconds: seconds)
-            context.console.print(JSONDocument.object([("finished", .bool(isWhole))] + members).text())
+            let stretches = ReplayText.json(all.map(\.stretch))
+            let document = [("finished", .bool(isWhole))] + members + [("stretches", stretches)]
+            context.console.print(JSONDocument.object(document).text())
         } else {
             let lines = ReplayText.text(counts, partitions: run.parts.count, seconds: seconds, context.console.out)
             for line in lines { context.console.print(line) }
-            if !isWhole { context.console.note("stopped before the end; the same call goes on") }
+            if !isWhole { context.console.note("stopped before the end; the same call with --continue goes on") }
         }
         return isWhole ? .success : .temporaryFailure
     }
@@ -112,6 +146,9 @@ enum ReplayCommand: Command {
         _ console: Console
     ) throws -> ExitCode {
         let sample = try arguments.integer("sample", in: 0...100_000) ?? 10
+        // Before the work: a file that is in the way should not be found out at its end.
+        let file = try arguments.value("csv").map { try PrivateFile($0) }
+        for line in ReplayText.stretches(run.plan.stretches) { console.note(line) }
         let started = monotonicSeconds()
         let tally = ReplayTally()
         let progress = Progress(console, "preview", unit: "records")
@@ -125,15 +162,18 @@ enum ReplayCommand: Command {
         }
         let seconds = monotonicSeconds() - started
         let partitions = run.plan.stretches.count
-        if let path = arguments.value("csv") {
-            let lines = [PreviewReport.csvHeading] + report.lines.map(PreviewReport.csv)
-            try PrivateFile.write(lines.joined(separator: "\r\n") + "\r\n", to: path)
+        if let file {
+            try file.write(PreviewReport.csvHeading + "\r\n")
+            for line in report.lines { try file.write(PreviewReport.csv(line) + "\r\n") }
+            try file.close()
         }
+        let shows = PreviewReport.Shown(sample: sample, values: arguments.has("values"))
         if arguments.has("json") {
-            let members = report.members(sample: sample, partitions: partitions, seconds: seconds)
-            console.print(JSONDocument.object(members).text())
+            let members = report.members(shows, partitions: partitions, seconds: seconds)
+            let stretches = ReplayText.json(run.plan.stretches)
+            console.print(JSONDocument.object(members + [("stretches", stretches)]).text())
         } else {
-            let lines = report.text(sample: sample, partitions: partitions, seconds: seconds, console.out)
+            let lines = report.text(shows, partitions: partitions, seconds: seconds, console.out)
             for line in lines { console.print(line) }
         }
         return .success
@@ -144,15 +184,24 @@ enum ReplayCommand: Command {
         _ runs: ToolRuns,
         _ access: StackAccess,
         _ admin: KafkaAdmin,
-        fromStart: Bool,
+        continues: Bool,
         _ console: Console
     ) throws -> ToolRuns.Run {
         // Another cluster's offsets are others: a run belongs to its log.
         let words = "\(request.words) log=\(try admin.clusterID(timeoutMilliseconds: 10_000))"
-        if !fromStart, let run = try runs.unfinished(kind: "replay", request: words) {
+        if let run = try runs.unfinished(kind: "replay", request: words) {
             let since = DayText.moment(Instant(microseconds: run.startedAt))
-            console.note("going on with what began \(since); --from-start begins anew")
-            return run
+            if continues {
+                console.note("going on with what began \(since)")
+                return run
+            }
+            console.note("beginning anew; what began \(since) was not finished (--continue would go on there)")
+        } else if continues {
+            throw CommandFailure(
+                .failure,
+                "no call with these words was stopped",
+                next: "Run it without --continue."
+            )
         }
         let plan = try request.plan(access, admin)
         let now = Instant.now.microseconds

@@ -43,6 +43,7 @@ enum UserExportCommand: Command {
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
         let user = try arguments.requiredUser()
         let access = try StackAccess(context)
+        let file = try arguments.value("output").map { try PrivateFile($0) }
         let connection = try access.connect()
         let export = try UserExport.read(user, connection)
         var log: [UserExportText.LogPlace]?
@@ -57,8 +58,9 @@ enum UserExportCommand: Command {
             }
         }
         let document = UserExportText.json(user, export, log: log, letters: letters, at: .now)
-        if let path = arguments.value("output") {
-            try PrivateFile.write(document.text() + "\n", to: path)
+        if let file {
+            try file.write(document.text() + "\n")
+            try file.close()
         } else {
             context.console.print(document.text())
         }

@@ -48,23 +48,24 @@ enum VerifyCommand: Command {
         let jobs = try jobs(arguments)
         let sample = try arguments.integer("sample", in: 1...100_000_000)
         let access = try StackAccess(context)
+        let connection = try access.connect()
         // Before threads are started: one clear error instead of several.
-        try SchemaGate.checkRules(try access.connect())
+        try SchemaGate.checkRules(connection)
         let tally = Tally()
         let progress = Progress(context.console, "verify", unit: "users")
         defer { progress.finish() }
-        let parts = sample.map(Self.probes) ?? UserRange.parts(256).map { Part(range: $0, users: nil) }
+        let parts = try parts(UserPages(connection), sample: sample)
         let isWhole = try PartWorkers.run(
             parts,
             jobs: jobs,
             signals,
-            setup: { UserPages(try access.connect()) },
+            setup: { _ in UserPages(try access.connect()) },
             work: { part, pages, stop in
                 try Self.verify(part, pages, tally, isStopped: { stop.isRaised })
             },
             tick: {
                 let (report, finished) = tally.now
-                progress.show(report.users, of: 0, fraction: Double(finished) / Double(parts.count))
+                progress.show(report.users, of: 0, fraction: Double(finished) / Double(max(1, parts.count)))
             }
         )
         progress.finish()
@@ -82,19 +83,19 @@ enum VerifyCommand: Command {
         return .success
     }
 
-    private struct Part: Sendable {
-        let range: UserRange
-        /// Nil for all of the range.
-        let users: Int?
+    private enum Part: Sendable {
+        case range(UserRange)
+        case users([UserID])
     }
 
-    /// A few users behind each of many places by chance.
-    private static func probes(_ users: Int) -> [Part] {
-        var generator = SystemRandomNumberGenerator()
-        return (0..<(users + 4) / 5).map { number in
-            let start = UserID(high: generator.next(), low: generator.next())
-            let range = UserRange(first: start, last: UserRange.all.last)
-            return Part(range: range, users: min(5, users - number * 5))
+    private static func parts(_ pages: UserPages, sample: Int?) throws -> [Part] {
+        guard let sample else {
+            guard let bounds = try pages.bounds() else { return [.range(.all)] }
+            return UserRange.parts(256, between: bounds.lowest, and: bounds.highest).map { .range($0) }
+        }
+        let users = try pages.sample(sample).sorted()
+        return stride(from: 0, to: users.count, by: pageUsers).map { start in
+            .users(Array(users[start..<min(start + pageUsers, users.count)]))
         }
     }
 
@@ -104,19 +105,14 @@ enum VerifyCommand: Command {
         _ tally: Tally,
         isStopped: () -> Bool
     ) throws {
-        var range = part.range
-        var left = part.users ?? .max
-        while left > 0, !isStopped() {
-            guard let page = try pages.snapshot(range, limit: min(pageUsers, left)) else {
-                // A probe behind the last user begins again with the first.
-                guard part.users != nil, range.first != UserRange.all.first else { break }
-                range = .all
-                continue
+        switch part {
+        case .users(let users): tally.add(try pages.snapshot(of: users))
+        case .range(var range):
+            while !isStopped(), let page = try pages.snapshot(range, limit: pageUsers) {
+                tally.add(page)
+                guard let next = page.last.successor, page.last < range.last else { break }
+                range.first = next
             }
-            tally.add(page)
-            left -= page.users
-            guard let next = page.last.successor, page.last < range.last else { break }
-            range.first = next
         }
         tally.finishPart()
     }

@@ -24,8 +24,8 @@ struct DeadLetter: Hashable, Sendable {
     /// Set where the record was too large to be kept here: it had so many bytes.
     let omittedBytes: Int?
 
-    /// Nil for a key that is no user's, as of the topic of devices.
-    var user: UserID? { key.flatMap { UserID($0) } }
+    /// Whose it is: the key's user, or for a device, whose key is a token's hash, the user that the record names.
+    let user: UserID?
 
     /// `TOPIC/PARTITION/OFFSET`, where the record stood.
     var name: String { "\(identity.topic)/\(identity.partition)/\(identity.offset)" }
@@ -38,7 +38,7 @@ struct DeadLetter: Hashable, Sendable {
     }
 
     /// Nil for a record that no worker of Daybook wrote. `headers` are by name, of two with one name the last.
-    init?(place: Place, key: String?, size: Int, headers: [String: String]) {
+    init?(place: Place, key: String?, size: Int, headers: [String: String], namedUser: UserID? = nil) {
         func text(_ name: StaticString) -> String? { headers[name.description] }
         guard let topic = text(DeadLetterHeaders.topic),
             let partition = text(DeadLetterHeaders.partition).flatMap({ Int32($0) }),
@@ -58,6 +58,7 @@ struct DeadLetter: Hashable, Sendable {
         self.reason = reason
         build = text(DeadLetterHeaders.build) ?? ""
         self.key = key
+        user = key.flatMap { UserID($0) } ?? namedUser
         schema = text(HeaderName.schema)
         receivedAt = text(HeaderName.receivedAt).flatMap { Instant(rfc3339: $0) }
         self.size = size
@@ -73,8 +74,23 @@ struct DeadLetter: Hashable, Sendable {
             place: Place(partition: record.partition, offset: record.offset),
             key: record.withKey { $0.map { String(decoding: $0, as: UTF8.self) } },
             size: record.byteCount,
-            headers: headers
+            headers: headers,
+            namedUser: record.withValue { $0.flatMap(Self.userNamed) }
         )
+    }
+
+    /// The user that a device's record names. It may be no JSON at all, since it is poison: looked for byte by byte.
+    static func userNamed(in value: UnsafeRawBufferPointer) -> UserID? {
+        let name = Array("\"user\"".utf8)
+        guard value.count >= name.count + 38 else { return nil }
+        for start in 0...(value.count - name.count - 38) where value[start] == name[0] {
+            guard value[start..<(start + name.count)].elementsEqual(name) else { continue }
+            // Between name and id there may be a colon, spaces and the quote.
+            let rest = value[(start + name.count)...].prefix(48)
+            guard let quote = rest.firstIndex(of: UInt8(ascii: "\"")), value.endIndex - quote > 36 else { continue }
+            if let user = UserID(String(decoding: value[(quote + 1)..<(quote + 37)], as: UTF8.self)) { return user }
+        }
+        return nil
     }
 }
 

@@ -51,6 +51,17 @@ final class Redriving {
     ///   - progress: told how many are done.
     /// - Throws: where Kafka does not confirm; what was confirmed before is marked.
     func run(_ letters: [KnownLetter], _ progress: (Int) -> Void) throws {
+        do {
+            try send(letters, progress)
+        } catch {
+            // What is on its way is marked whatever stood in the way of the next one.
+            try? confirm()
+            throw error
+        }
+        try confirm()
+    }
+
+    private func send(_ letters: [KnownLetter], _ progress: (Int) -> Void) throws {
         let scan = LogScan(try desk.access.kafkaReader())
         let clusterID = try desk.clusterID()
         let places = Dictionary(letters.map { ($0.letter.place, $0.letter) }) { first, _ in first }
@@ -85,7 +96,6 @@ final class Redriving {
             done += 1
             progress(done)
         }
-        try confirm()
     }
 
     /// False once it was told to stop.
@@ -99,7 +109,15 @@ final class Redriving {
             outcome.left["no_such_topic", default: 0] += 1
             return true
         }
-        try Self.send(record, letter, topic, over: producer, tag: UInt64(pending.count))
+        do {
+            try Self.send(record, letter, topic, over: producer, tag: UInt64(pending.count))
+        } catch let error as KafkaError where error.isRecordTooLarge {
+            outcome.left["too_large", default: 0] += 1
+            return true
+        } catch let error as KafkaError where error.isQueueFull {
+            try confirm()
+            try Self.send(record, letter, topic, over: producer, tag: UInt64(pending.count))
+        }
         pending.append(letter.identity)
         if pending.count >= Self.portion { try confirm() }
         return true
@@ -130,9 +148,10 @@ final class Redriving {
         defer { pending.removeAll() }
         var confirmed: [DeadLetterIdentity] = []
         var failure: KafkaError?
+        var refused = 0
         producer.flush(timeoutMilliseconds: 40_000) { report in
             if let error = report.error {
-                failure = error
+                if error.isRecordTooLarge { refused += 1 } else { failure = error }
             } else if let place = Int(exactly: report.tag), pending.indices.contains(place) {
                 confirmed.append(pending[place])
             }
@@ -140,11 +159,12 @@ final class Redriving {
         let mark = DeadLetterMark(state: .redriven, markedAt: Instant.now.microseconds)
         try desk.marks.set(mark, confirmed)
         outcome.sent += confirmed.count
+        if refused > 0 { outcome.left["too_large", default: 0] += refused }
         if let failure { throw failure }
-        guard confirmed.count == pending.count else {
+        guard confirmed.count + refused == pending.count else {
             throw CommandFailure(
                 .unavailable,
-                "\(pending.count - confirmed.count) records were not confirmed in time",
+                "\(pending.count - confirmed.count - refused) records were not confirmed in time",
                 next: "They are still open. Run it again: a record that arrives twice changes nothing."
             )
         }

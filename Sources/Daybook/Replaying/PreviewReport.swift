@@ -83,7 +83,14 @@ struct PreviewReport: Sendable {
 
     // MARK: Showing
 
-    func text(sample: Int, partitions: Int, seconds: Double, _ style: TextStyle) -> [String] {
+    /// How much of single days is shown.
+    struct Shown: Sendable {
+        let sample: Int
+        /// Values are a person's health: only for who asks for them.
+        let values: Bool
+    }
+
+    func text(_ shows: Shown, partitions: Int, seconds: Double, _ style: TextStyle) -> [String] {
         var text = ReplayText.text(counts, partitions: partitions, seconds: seconds, style)
         text.append("")
         guard days > 0 else {
@@ -113,19 +120,23 @@ struct PreviewReport: Sendable {
             ])
         }
         if !winners.isEmpty { text += [""] + winners.lines(style) }
-        guard sample > 0 && !lines.isEmpty else { return text }
+        guard shows.sample > 0 && !lines.isEmpty else { return text }
         var shown = TextTable([
             .left("USER"), .left("DAY"), .left("METRIC"), .right("BEFORE"), .left("FROM"), .right("AFTER"),
             .left("FROM"),
         ])
-        for line in Self.spread(lines, sample) {
+        for line in Self.spread(lines, shows.sample) {
             shown.add([
                 line.key.user.description, line.key.day.description, line.metric.description,
-                line.before.map { Daybook.shown(tenths: $0.tenths) } ?? "", line.before?.winner.shown ?? "",
-                line.after.map { Daybook.shown(tenths: $0.tenths) } ?? "", line.after?.winner.shown ?? "",
+                line.before.map { Self.shown($0.tenths, shows) } ?? "", line.before?.winner.shown ?? "",
+                line.after.map { Self.shown($0.tenths, shows) } ?? "", line.after?.winner.shown ?? "",
             ])
         }
         return text + [""] + shown.lines(style)
+    }
+
+    private static func shown(_ tenths: Int32, _ shows: Shown) -> String {
+        shows.values ? Daybook.shown(tenths: tenths) : "a value"
     }
 
     private func sortedPassages() -> [(Passage, Int)] {
@@ -141,7 +152,7 @@ struct PreviewReport: Sendable {
         return (0..<count).map { elements[$0 * elements.count / count] }
     }
 
-    func members(sample: Int, partitions: Int, seconds: Double) -> [(String, JSONDocument)] {
+    func members(_ shows: Shown, partitions: Int, seconds: Double) -> [(String, JSONDocument)] {
         ReplayText.members(counts, partitions: partitions, seconds: seconds) + [
             ("preview", .bool(true)), ("users_changed", .integer(users)), ("days_changed", .integer(days)),
             ("final_only", .integer(finals)),
@@ -171,15 +182,16 @@ struct PreviewReport: Sendable {
                     }
                 )
             ),
-            ("sample", .array(Self.spread(lines, sample).map(Self.json))),
+            ("sample", .array(Self.spread(lines, shows.sample).map { Self.json($0, shows) })),
         ]
     }
 
-    private static func json(_ line: Line) -> JSONDocument {
+    private static func json(_ line: Line, _ shows: Shown) -> JSONDocument {
         func side(_ side: (tenths: Int32, winner: Provenance)?) -> JSONDocument {
             guard let side else { return .null }
             return .object([
-                ("value", .tenths(side.tenths)), ("source", .string(side.winner.source.description)),
+                ("value", shows.values ? .tenths(side.tenths) : .null),
+                ("source", .string(side.winner.source.description)),
                 ("origin", .string(side.winner.origin)),
             ])
         }

@@ -18,6 +18,8 @@ struct PreviewRun: Sendable {
     let plan: ReplayPlan
     let rate: Int?
     let jobs: Int
+    /// It gives up after so many: as long as it runs, the database can't clean up behind it.
+    let seconds: Int
 
     /// Partitions with one number, of all topics.
     private struct Part: Sendable {
@@ -32,19 +34,22 @@ struct PreviewRun: Sendable {
         defer { keeper.rollback() }
         let believes = try !access.isDevelopmentBroker()
         let found = Found()
-        let jobs = min(jobs, max(1, Set(plan.stretches.map(\.place.partition)).count))
+        // With different counts a user's partitions have different numbers: then one thread takes all.
+        let isEven = Set(plan.partitions.values).count <= 1
+        let jobs = isEven ? min(jobs, max(1, Set(plan.stretches.map(\.place.partition)).count)) : 1
+        let pacer = SharedPacer(rate: rate, now: monotonicSeconds())
+        let deadline = monotonicSeconds() + Double(seconds)
         let isWhole = try PartWorkers.run(
             parts(jobs),
             jobs: jobs,
             signals,
-            setup: { LogScan(try access.kafkaReader()) },
+            setup: { _ in LogScan(try access.kafkaReader()) },
             work: { part, scan, stop in
                 let connection = try access.connect(settings: settings)
                 let store = BatchStore(connection)
                 _ = try store.beginSnapshot(sharing: snapshot)
                 defer { store.rollback() }
-                let pacer = Pacer(rate: rate.map { max(1, $0 / jobs) }, now: monotonicSeconds())
-                let worker = Worker(PreviewRunner(store: store), pacer)
+                let worker = Worker(PreviewRunner(store: store), pacer, until: deadline)
                 for stretch in part.stretches where !stop.isRaised {
                     guard let topic = topic(of: stretch) else { continue }
                     let batch = try ReplayBatch(topic, request.filter, believesAppendTimes: believes)
@@ -72,12 +77,14 @@ struct PreviewRun: Sendable {
 
     private final class Worker {
         private let runner: PreviewRunner
-        private var pacer: Pacer
+        private let pacer: SharedPacer
+        private let deadline: Double
         private var counts = ReplayCounts()
 
-        init(_ runner: PreviewRunner, _ pacer: Pacer) {
+        init(_ runner: PreviewRunner, _ pacer: SharedPacer, until deadline: Double) {
             self.runner = runner
             self.pacer = pacer
+            self.deadline = deadline
         }
 
         var changes: [UserDay: PreviewRunner.Change] { runner.changes }
@@ -95,7 +102,22 @@ struct PreviewRun: Sendable {
             var reached = stretch.start
             func take(_ next: Int64) throws {
                 if let count { try Self.check(batch, stretch, count) }
-                try apply(&batch)
+                guard monotonicSeconds() < deadline else {
+                    throw CommandFailure(
+                        .temporaryFailure,
+                        "the preview took longer than it may",
+                        next: "Name a shorter stretch or fewer users, or raise --max-time."
+                    )
+                }
+                do {
+                    try apply(&batch)
+                } catch is PreviewRunner.TooMuch {
+                    throw CommandFailure(
+                        .failure,
+                        "more would change than a preview keeps in memory",
+                        next: "Name a shorter stretch, or --user, --source or --route."
+                    )
+                }
                 tally.add(from: before, to: counts, offsets: next - reached)
                 before = counts
                 reached = next
@@ -103,7 +125,7 @@ struct PreviewRun: Sendable {
             try scan.read(stretch) { record in
                 batch.take(record, &counts)
                 let wait = pacer.take(now: monotonicSeconds())
-                if wait > 0 { stop.wait(milliseconds: Int(wait * 1000)) }
+                if wait >= 0.001 { stop.wait(milliseconds: Int(wait * 1000)) }
                 if batch.isFull { try take(record.offset + 1) }
                 return !stop.isRaised
             }

@@ -41,8 +41,18 @@ struct ReplayRequest: Sendable {
             route: arguments.value("route")
         )
         words = (Self.options.map(\.name)).map { name in
-            "\(name)=\(arguments.values(name).sorted().joined(separator: ","))"
+            let values = arguments.values(name).sorted().joined(separator: ",")
+            // The words are kept: a person's id is not, which would outlive a deletion.
+            return "\(name)=\(name == "user" ? Self.digest(values) : values)"
         }.joined(separator: " ")
+    }
+
+    /// FNV-1a: enough to know the same words again.
+    private static func digest(_ text: String) -> String {
+        guard !text.isEmpty else { return "" }
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return String(hash, radix: 16)
     }
 
     private static func topic(_ text: String, among known: [Topic], prefix: String) throws -> Topic {
@@ -55,13 +65,13 @@ struct ReplayRequest: Sendable {
         )
     }
 
-    /// Asks Kafka where all of it lies.
-    func plan(_ access: StackAccess, _ admin: KafkaAdmin) throws -> ReplayPlan {
+    /// Asks Kafka where all of it lies; `preview`: without what changes no canonical day.
+    func plan(_ access: StackAccess, _ admin: KafkaAdmin, preview: Bool = false) throws -> ReplayPlan {
         var places: [ReplayPlan.Place] = []
-        for topic in topics {
+        for topic in topics where !preview || topic != .devices {
             let name = topic.name(prefix: access.configuration.topicPrefix)
             let count = try admin.describe(name, timeoutMilliseconds: 10_000).partitions
-            let theirs = filter.user.map { ReplayPlan.partitions(of: $0, count: count) }
+            let theirs = topic == .devices ? nil : filter.user.map { ReplayPlan.partitions(of: $0, count: count) }
             for number in 0..<Int32(clamping: count) {
                 if let partition, partition != number { continue }
                 if let theirs, !theirs.contains(number) { continue }

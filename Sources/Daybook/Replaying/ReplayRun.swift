@@ -32,13 +32,18 @@ struct ReplayRun: Sendable {
     func run(_ signals: StopSignals, _ tally: ReplayTally, tick: () -> Void) throws -> Bool {
         let believes = try !access.isDevelopmentBroker()
         let jobs = min(jobs, max(1, parts.count))
+        let pacer = SharedPacer(rate: rate, now: monotonicSeconds())
         return try PartWorkers.run(
             parts,
             jobs: jobs,
             signals,
-            setup: { try Worker(access, rate: rate.map { max(1, $0 / jobs) }) },
+            setup: { stop in try Worker(access, pacer, stop) },
             work: { part, worker, stop in
-                try worker.replay(part, of: run, request.filter, believes, tally, stop)
+                do {
+                    try worker.replay(part, of: run, request.filter, believes, tally, stop)
+                } catch is SideReplay.Stopped {
+                    // What was not applied is not saved as applied.
+                }
             },
             tick: tick
         )
@@ -47,26 +52,32 @@ struct ReplayRun: Sendable {
     /// What one thread has for itself.
     final class Worker {
         private let replay: SideReplay
+        private let saving: PostgresConnection
         private let runs: ToolRuns
         private let scan: LogScan
         private let access: StackAccess
-        private var pacer: Pacer
+        private let pacer: SharedPacer
 
-        init(_ access: StackAccess, rate: Int?) throws {
+        init(_ access: StackAccess, _ pacer: SharedPacer, _ stop: StopFlag) throws {
             self.access = access
+            self.pacer = pacer
             let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
-            replay = SideReplay(try access.connect(settings: settings)) { () throws(PostgresError) in
-                do {
-                    return try access.connect()
-                } catch let error as PostgresError {
-                    throw error
-                } catch {
-                    throw PostgresError(message: "the connection that makes months could not be opened")
-                }
-            }
-            runs = ToolRuns(try access.connect())
+            replay = SideReplay(
+                try access.connect(settings: settings),
+                connect: { () throws(PostgresError) in
+                    do {
+                        return try access.connect()
+                    } catch let error as PostgresError {
+                        throw error
+                    } catch {
+                        throw PostgresError(message: "the connection that makes months could not be opened")
+                    }
+                },
+                pause: { stop.wait(milliseconds: $0) }
+            )
+            saving = try access.connect()
+            runs = ToolRuns(saving)
             scan = LogScan(try access.kafkaReader())
-            pacer = Pacer(rate: rate, now: monotonicSeconds())
         }
 
         func replay(
@@ -91,12 +102,12 @@ struct ReplayRun: Sendable {
             try scan.read(part.stretch) { record in
                 replay.count { batch.take(record, &$0) }
                 let wait = pacer.take(now: monotonicSeconds())
-                if wait > 0 { stop.wait(milliseconds: Int(wait * 1000)) }
+                if wait >= 0.001 { stop.wait(milliseconds: Int(wait * 1000)) }
                 if batch.isFull || stop.isRaised || wait > 0.05 {
                     try replay.apply(&batch)
                     note(record.offset + 1)
                     if monotonicSeconds() - savedAt > 1 {
-                        try runs.save(part.saved, of: run)
+                        try save(part.saved, of: run)
                         savedAt = monotonicSeconds()
                     }
                 }
@@ -107,7 +118,12 @@ struct ReplayRun: Sendable {
                 note(part.stretch.end)
                 part.saved.isFinished = true
             }
-            try runs.save(part.saved, of: run)
+            try save(part.saved, of: run)
+        }
+
+        private func save(_ part: ToolRuns.Part, of run: String) throws {
+            if saving.isBroken { try saving.reconnect() }
+            try runs.save(part, of: run)
         }
     }
 }

@@ -33,6 +33,26 @@ enum ReplayText {
         ]
     }
 
+    /// What is worked on, so that nobody takes one stretch for another.
+    static func stretches(_ stretches: [LogScan.Stretch]) -> [String] {
+        let records = stretches.reduce(0) { $0 + Int(clamping: $1.count) }
+        let full = stretches.filter { $0.count > 0 }
+        var lines = full.prefix(8).map { "  \($0.place): \($0.start) up to \($0.end)" }
+        if full.count > 8 { lines.append("  and \(full.count - 8) more") }
+        return ["\(counted(records, "offset", "offsets")) of \(counted(full.count, "partition", "partitions"))"] + lines
+    }
+
+    static func json(_ stretches: [LogScan.Stretch]) -> JSONDocument {
+        .array(
+            stretches.map { stretch in
+                .object([
+                    ("topic", .string(stretch.place.topic)), ("partition", .integer(Int(stretch.place.partition))),
+                    ("from", .integer(Int(stretch.start))), ("to", .integer(Int(stretch.end))),
+                ])
+            }
+        )
+    }
+
     private static func shown(_ seconds: Double) -> String {
         let tenths = Int((seconds * 10).rounded())
         return "\(tenths / 10).\(tenths % 10)"

@@ -23,7 +23,7 @@ struct StackStatus: Sendable {
         let isBraked: Bool
         /// RFC 3339: the newest record's arrival that has been applied.
         let appliedThrough: String?
-        /// How long ago that record had arrived, where records wait behind it.
+        /// How long ago the first record that waits had arrived; nil where none waits, or nobody asked it.
         var seconds: Int?
         /// How often the partition was claimed or moved.
         var epoch: Int64?
@@ -72,10 +72,14 @@ struct StackStatus: Sendable {
 
     var totalLag: Int64 { lags.reduce(0) { $0 &+ $1.records } }
 
-    /// Everything runs and answers. Lag alone is no fault: it is what queues are for.
+    /// A record that waits for longer is a fault: nobody applies it.
+    var maximumLagSeconds = 300
+
+    /// Everything runs and answers. Lag alone is no fault, which is what queues are for; records that nobody comes to
+    /// are one.
     var isFine: Bool {
         parts.allSatisfy { $0.isAlive && $0.isReady != false } && kafkaProblem == nil
-            && !lags.contains(where: \.isBraked)
+            && !lags.contains(where: \.isBraked) && (lagSeconds ?? 0) <= maximumLagSeconds
             && database.map { $0.isReachable && $0.problem == nil && $0.migration == $0.newest } ?? true
     }
 
@@ -124,8 +128,13 @@ struct StackStatus: Sendable {
             ])
         }
         if !table.isEmpty { lines += table.lines(style) }
-        let behind = lagSeconds.map { ", the oldest arrived \(PositionReport.shown(seconds: $0)) ago" } ?? ""
+        let age = lagSeconds.map { PositionReport.shown(seconds: $0) }
+        let behind = age.map { ", the first that waits arrived \($0) ago" } ?? ""
         lines.append("lag: \(grouped(Int(totalLag))) records over \(lags.count) partitions\(behind)")
+        if let seconds = lagSeconds, seconds > maximumLagSeconds {
+            let limit = PositionReport.shown(seconds: maximumLagSeconds)
+            lines.append(style.bad("late: ") + "nobody has come to it within \(limit); do the workers run?")
+        }
         let applied = lags.compactMap(\.appliedRate)
         if !applied.isEmpty {
             let written = lags.compactMap(\.writtenRate).reduce(0, +)

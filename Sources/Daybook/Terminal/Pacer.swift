@@ -1,3 +1,5 @@
+import Synchronization
+
 /// Holds a number of things to a rate. Pure: takes the time, gives how long to wait.
 struct Pacer: Sendable {
     private let interval: Double
@@ -19,5 +21,19 @@ struct Pacer: Sendable {
         let wait = max(0, next - now)
         next += interval * Double(max(0, count))
         return wait
+    }
+}
+
+/// One pace for several threads.
+final class SharedPacer: Sendable {
+    private let pacer: Mutex<Pacer>
+
+    init(rate: Int?, now: Double) {
+        pacer = Mutex(Pacer(rate: rate, now: now))
+    }
+
+    /// As `Pacer.take`.
+    func take(_ count: Int = 1, now: Double) -> Double {
+        pacer.withLock { $0.take(count, now: now) }
     }
 }

@@ -22,7 +22,7 @@ enum PartWorkers {
         _ parts: [Part],
         jobs: Int,
         _ signals: StopSignals,
-        setup: @escaping @Sendable () throws -> Context,
+        setup: @escaping @Sendable (StopFlag) throws -> Context,
         work: @escaping @Sendable (Part, Context, StopFlag) throws -> Void,
         tick: () -> Void
     ) throws -> Bool {
@@ -31,7 +31,7 @@ enum PartWorkers {
         let threads = try (0..<max(1, min(jobs, parts.count))).map { number in
             try WorkerThread.spawn(name: "part-\(number)", stackSize: 8 << 20) {
                 do {
-                    let context = try setup()
+                    let context = try setup(stop)
                     while !stop.isRaised, let next = shared.take(below: parts.count) {
                         try work(parts[next], context, stop)
                     }

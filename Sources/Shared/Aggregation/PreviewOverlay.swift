@@ -15,7 +15,11 @@ struct PreviewOverlay {
 
     private var people: [UserID: Person] = [:]
 
+    /// Rows and connections that were taken, those that were taken again among them.
+    private(set) var size = 0
+
     mutating func take(_ writes: BatchWrites) {
+        size += writes.sourceRows.count + writes.removedSourceRows.count + writes.connections.count
         for write in writes.accounts { people[write.user, default: Person()].account = write.account }
         for (key, state) in writes.accountSources { people[key.user, default: Person()].sources[key.source] = state }
         for key in writes.removedConnections {

@@ -22,6 +22,12 @@ public final class PreviewRunner {
         case tooManyOrigins([Int])
     }
 
+    /// More would change than is kept in memory.
+    public struct TooMuch: Error {}
+
+    /// Canonical days that a preview keeps at most: some hundred MiB with what they are made from.
+    public static let dayLimit = 500_000
+
     private let store: BatchStore
     private var overlay = PreviewOverlay()
     private var touched: [UserDay: Change] = [:]
@@ -67,6 +73,7 @@ public final class PreviewRunner {
         for write in writes.canonicalDays { note(write.key, write.day, stored) }
         for key in writes.removedCanonicalDays { note(key, nil, stored) }
         overlay.take(writes)
+        if touched.count > Self.dayLimit || overlay.size > 4 * Self.dayLimit { throw TooMuch() }
     }
 
     private func note(_ key: UserDay, _ day: CanonicalDay?, _ stored: [UserDay: CanonicalDay]) {

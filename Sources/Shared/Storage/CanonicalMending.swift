@@ -42,11 +42,28 @@ public final class CanonicalMending {
         return try control.int4(0, 0)
     }
 
+    /// Where transactions stand now; see `havePassed`.
+    public func barrier() throws -> Int64 {
+        try connection.executeUnprepared("SELECT pg_current_xact_id()::text::int8").int8(0, 0)
+    }
+
+    /// Whether everything has ended that was under way at the barrier. A batch that had read the rules before they were
+    /// raised, for a user whose account nobody could see yet, has committed then.
+    public func havePassed(_ barrier: Int64) throws -> Bool {
+        var parameters = PostgresParameters()
+        parameters.append(int8: barrier)
+        return try connection.executeUnprepared(
+            "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8 > $1::int8",
+            parameters
+        ).bool(0, 0)
+    }
+
     /// Recomputes some users from the beginning of the stretch.
     ///
     /// - Parameters:
     ///   - range: the page begins at its first user.
     ///   - limit: so many users at most.
+    ///   - bucket: of a user who has canonical days and no account.
     ///   - progress: saved in the same transaction.
     /// - Returns: the last user that is done, and what was; nil where the stretch holds none any more.
     /// - Throws: `PostgresError` (a conflict may be tried again), `StorageError`, or `SchemaGate.Refusal` where this
@@ -54,11 +71,12 @@ public final class CanonicalMending {
     public func mend(
         _ range: UserRange,
         limit: Int,
+        bucket: (UserID) -> Int16,
         progress: (ToolRuns, UserID, Outcome) throws -> Void
     ) throws -> (last: UserID, outcome: Outcome)? {
         try connection.simpleQuery("BEGIN ISOLATION LEVEL READ COMMITTED")
         do {
-            guard let page = try pages.read(range, limit: limit, locks: true) else {
+            guard let page = try pages.locked(range, limit: limit, bucket: bucket) else {
                 try connection.simpleQuery("ROLLBACK")
                 return nil
             }

@@ -120,7 +120,9 @@ public struct DeadLetterMarks {
             SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::int4[]), unnest($4::int8[]), unnest($5::int8[]),
                 unnest($6::int4[]), $7::text, $8::text, $9::int8
             ON CONFLICT (topic, partition, record_offset, cluster_id, appended_at, attempt) DO UPDATE
-            SET state = excluded.state, reason = excluded.reason, marked_at = excluded.marked_at
+            SET state = excluded.state, marked_at = excluded.marked_at,
+                -- What somebody wrote stays, unless somebody writes something else.
+                reason = CASE WHEN excluded.reason = '' THEN dead_letter_marks.reason ELSE excluded.reason END
             """,
             parameters
         )

@@ -20,10 +20,14 @@ public struct UserExport {
     public let connections: [(provenance: Provenance, lastPushAt: Int64, lastDataAt: Int64)]
     public let days: [SourceDay]
     public let canonical: [DayReads.StoredCanonicalDay]
+    /// Without the tokens themselves, which never leave the database.
+    public let devices: [DeviceTokens.Shown]
     /// Of every further table that has a column `user_id`, so that none can be forgotten.
     public let others: [OtherRow]
 
-    private static let known = ["accounts", "account_sources", "connections", "source_days", "canonical_days"]
+    private static let known = [
+        "accounts", "account_sources", "connections", "source_days", "canonical_days", "device_tokens",
+    ]
 
     public static func read(_ user: UserID, _ connection: PostgresConnection) throws -> UserExport {
         try connection.simpleQuery("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -36,6 +40,7 @@ public struct UserExport {
             connections: try reads.connections(of: user),
             days: try reads.sourceRows(of: user, all).map { SourceDay(day: $0.day, rows: $0.rows) },
             canonical: try reads.canonicalDays(of: user, all),
+            devices: try DeviceTokens(connection).shown(of: user),
             others: try otherRows(of: user, connection)
         )
     }
@@ -76,7 +81,7 @@ public struct UserExport {
             let table = try tables.text(index, 0)
             if known.contains(table) { continue }
             let found = try connection.executeUnprepared(
-                "SELECT to_jsonb(row)::text FROM \(try tables.text(index, 1)) AS row WHERE row.user_id = $1::uuid",
+                "SELECT (to_jsonb(row) - 'token')::text FROM \(try tables.text(index, 1)) AS row WHERE row.user_id = $1::uuid",
                 parameters(user)
             )
             for row in 0..<found.rowCount { rows.append(OtherRow(table: table, json: try found.text(row, 0))) }
