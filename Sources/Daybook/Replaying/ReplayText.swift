@@ -1,4 +1,5 @@
 import AggregatorWorker
+import Kafka
 
 /// What a replay did, as text and as JSON. Pure.
 enum ReplayText {
