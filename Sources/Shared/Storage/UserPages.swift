@@ -250,7 +250,7 @@ public struct UserPages {
     ) throws -> [UserDay: UserPage.Day] {
         var days: [UserDay: UserPage.Day] = [:]
         let sources = try connection.executeUnprepared(
-            "SELECT \(DayRowReader.sourceColumns) FROM source_days WHERE \(condition)",
+            "SELECT \(DayRowReader.sourceColumns) FROM source_days AS row WHERE \(condition)",
             parameters
         )
         for row in 0..<sources.rowCount {
