@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz bench-ingest bench-aggregator torture drill check-deploy load-stack lint format clean
+.PHONY: run demo test quick ci nightly fuzz soak bench-ingest bench-aggregator torture drill check-deploy load-stack lint format clean
 
 run:
 	@Scripts/run
@@ -21,6 +21,9 @@ nightly:
 
 fuzz:
 	@Scripts/fuzz
+
+soak:
+	@Scripts/soak
 
 bench-ingest:
 	@Scripts/bench-ingest

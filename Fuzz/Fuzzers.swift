@@ -32,8 +32,9 @@ private func makeTarget() -> any FuzzTarget {
         case "bodies": return try BodiesTarget()
         case "gzip": return GzipTarget()
         case "jwt": return try TokenTarget()
+        case "keys": return KeysTarget()
         case "path": return try PathTarget()
-        default: fatalError("DAYBOOK_FUZZ must be days, bodies, gzip, jwt or path")
+        default: fatalError("DAYBOOK_FUZZ must be days, bodies, gzip, jwt, keys or path")
         }
     } catch {
         fatalError("the target \(name) can't be made: \(error)")
@@ -167,14 +168,21 @@ private final class GzipTarget: FuzzTarget {
     }
 }
 
-/// A token: as it is, as an `Authorization` header, and signed, so that its claims are reached.
+/// A token: as it is, as an `Authorization` header, and signed, so that its claims are reached. Keys of every algorithm
+/// are there, and the corpus has tokens that they have signed.
 private final class TokenTarget: FuzzTarget {
     private let verifier: TokenVerifier
     private let key: HMACKey
 
     init() throws {
         let secret = [UInt8](repeating: 7, count: 32)
-        verifier = try TokenVerifier(TokenPolicy(hmacKeys: [secret], issuer: "issuer", audience: "audience"))
+        let keys = KeySet(joining: [
+            try KeySet(secrets: [secret]),
+            try KeySet(pem: Array((TestKeys.rsaAPublic + "\n" + TestKeys.ecAPublic).utf8)),
+            try KeySet(jwks: TestKeys.jwks(TestKeys.ecKey(TestKeys.ecBPoint, kid: "k1"))),
+        ])
+        let policy = TokenPolicy(issuer: "issuer", audience: "audience")
+        verifier = try TokenVerifier(policy, keys: KeyRing(keys), remembering: 64)
         guard let key = HMACKey(secret) else { fatalError("no key") }
         self.key = key
     }
@@ -198,6 +206,49 @@ private final class TokenTarget: FuzzTarget {
 
     private func attempt(_ body: () throws(AuthenticationError) -> Void) {
         do throws(AuthenticationError) { try body() } catch { _ = error.description }
+    }
+}
+
+/// Keys as files and servers give them: a JWKS, a PEM file, and the numbers of single keys. What is found is loaded and
+/// tried on tokens that need it.
+private final class KeysTarget: FuzzTarget {
+    private let tokens = ["HS256", "RS256", "ES256"].map { name in
+        let header = Base64URL.encode(#"{"alg":"\#(name)"}"#.utf8)
+        let claims = Base64URL.encode(#"{"sub":"x","exp":4000000000}"#.utf8)
+        return header + [46] + claims + [46] + Base64URL.encode([UInt8](repeating: 1, count: 64))
+    }
+
+    func run(_ input: UnsafeRawBufferPointer) {
+        let bytes = Array(input)
+        attempt { () throws(KeyFailure) in try KeySet(jwks: bytes) }
+        attempt { () throws(KeyFailure) in try KeySet(pem: bytes) }
+        func text(_ bytes: some Collection<UInt8>) -> String {
+            String(decoding: Base64URL.encode(bytes), as: UTF8.self)
+        }
+        let (first, second) = (bytes.prefix(bytes.count / 2), bytes.suffix(from: bytes.count / 2))
+        let modulus = TestKeys.jwks(TestKeys.rsaKey(text(bytes)))
+        attempt { () throws(KeyFailure) in try KeySet(jwks: modulus) }
+        let point = TestKeys.jwks(TestKeys.ecKey((x: text(first), y: text(second))))
+        attempt { () throws(KeyFailure) in try KeySet(jwks: point) }
+    }
+
+    private func attempt(_ read: () throws(KeyFailure) -> KeySet) {
+        do throws(KeyFailure) {
+            let keys = try read()
+            guard let verifier = try? TokenVerifier(TokenPolicy(), keys: KeyRing(keys), remembering: 1) else { return }
+            for token in tokens {
+                token.withUnsafeBytes { token in
+                    do throws(AuthenticationError) {
+                        _ = try verifier.verify(token: token, now: now)
+                        check(false, "a token is believed that nobody signed")
+                    } catch {
+                        _ = error.description
+                    }
+                }
+            }
+        } catch {
+            _ = error.description
+        }
     }
 }
 

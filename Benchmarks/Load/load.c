@@ -26,6 +26,9 @@ typedef struct {
 typedef struct {
     const load_plan *plan;
     client *clients;
+    int *idle; // with a rate: clients whose next request is not due yet
+    int idle_count;
+    uint64_t due_at; // the next request, with a rate
     int poller;
     size_t next_request;
     int waiting;
@@ -80,11 +83,11 @@ static void drop(load *l, client *c) {
     c->fd = -1;
 }
 
-static void send_next(load *l, client *c) {
+static void send_next(load *l, client *c, uint64_t due_at) {
     const load_request *request = &l->plan->requests[l->next_request++ % l->plan->request_count];
     size_t sent = 0;
     c->filled = 0;
-    c->sent_at = now();
+    c->sent_at = due_at;
     c->is_waiting = 1;
     l->waiting++;
     while (sent < request->length) {
@@ -138,15 +141,36 @@ static void receive(load *l, client *c, int goes_on) {
             if (taken > l->slowest) { l->slowest = taken; }
         }
     }
-    if (goes_on) { send_next(l, c); }
+    if (!goes_on) { return; }
+    if (l->plan->rate > 0) {
+        l->idle[l->idle_count++] = (int)(c - l->clients);
+    } else {
+        send_next(l, c, now());
+    }
+}
+
+// What is due is sent, by whoever is idle; what nobody can send now has waited when its turn comes.
+static void send_due(load *l, uint64_t moment) {
+    const uint64_t interval = (uint64_t)(1e9 / l->plan->rate);
+    while (l->idle_count > 0 && l->due_at <= moment) {
+        client *c = &l->clients[l->idle[--l->idle_count]];
+        if (c->fd < 0) { continue; }
+        send_next(l, c, l->due_at);
+        l->due_at += interval;
+    }
 }
 
 static void serve_until(load *l, uint64_t end, int goes_on) {
     struct epoll_event events[batch];
     for (;;) {
         const uint64_t moment = now();
-        if (moment >= end || l->waiting == 0) { return; }
-        const int ready = epoll_wait(l->poller, events, batch, (int)((end - moment) / 1000000) + 1);
+        if (moment >= end || l->waiting + (goes_on ? l->idle_count : 0) == 0) { return; }
+        int patience = (int)((end - moment) / 1000000) + 1;
+        if (goes_on && l->plan->rate > 0) {
+            send_due(l, moment);
+            if (l->idle_count > 0) { patience = 1; }
+        }
+        const int ready = epoll_wait(l->poller, events, batch, patience);
         for (int i = 0; i < ready; i++) {
             client *c = &l->clients[events[i].data.u32];
             if (c->fd >= 0) { receive(l, c, goes_on); }
@@ -176,12 +200,21 @@ int load_run(const load_plan *plan, load_result *result) {
     memset(result, 0, sizeof *result);
     load *l = calloc(1, sizeof *l);
     client *clients = calloc((size_t)plan->connections, sizeof *clients);
-    if (l == NULL || clients == NULL) { return ENOMEM; }
+    int *idle = calloc((size_t)plan->connections, sizeof *idle);
+    if (l == NULL || clients == NULL || idle == NULL) { return ENOMEM; }
     for (int i = 0; i < plan->connections; i++) { clients[i].fd = -1; }
-    *l = (load){.plan = plan, .clients = clients, .poller = epoll_create1(EPOLL_CLOEXEC), .result = result};
+    *l = (load){.plan = plan, .clients = clients, .idle = idle,
+                .poller = epoll_create1(EPOLL_CLOEXEC), .result = result};
     const int failure = connect_all(l);
     if (failure == 0) {
-        for (int i = 0; i < plan->connections; i++) { send_next(l, &clients[i]); }
+        l->due_at = now();
+        for (int i = 0; i < plan->connections; i++) {
+            if (plan->rate > 0) {
+                idle[l->idle_count++] = i;
+            } else {
+                send_next(l, &clients[i], l->due_at);
+            }
+        }
         serve_until(l, now() + nanoseconds(plan->warmup_seconds), 1);
         const double server = load_cpu_seconds(plan->server), own = load_cpu_seconds(getpid());
         l->measured_from = now();
@@ -204,6 +237,7 @@ int load_run(const load_plan *plan, load_result *result) {
     }
     close(l->poller);
     free(clients);
+    free(idle);
     free(l);
     return failure;
 }

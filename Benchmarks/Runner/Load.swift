@@ -39,8 +39,15 @@ final class PreparedLoad {
         for text in bytes { text.deallocate() }
     }
 
-    /// Loads the server, then gives what was measured. Every answer must be 202.
-    func run(_ server: BenchmarkServer, connections: Int, warmup: Double, seconds: Double) throws -> Sample {
+    /// Loads the server, with so many requests a second or as many as it takes (0), then gives what was measured. Every
+    /// answer must be 202.
+    func run(
+        _ server: BenchmarkServer,
+        connections: Int,
+        rate: Double = 0,
+        warmup: Double,
+        seconds: Double
+    ) throws -> Sample {
         resetPeak(server.process)
         var result = load_result()
         let code = list.withUnsafeBufferPointer { list in
@@ -49,6 +56,7 @@ final class PreparedLoad {
             plan.connections = Int32(connections)
             plan.warmup_seconds = warmup
             plan.seconds = seconds
+            plan.rate = rate
             plan.server = server.process
             plan.requests = list.baseAddress
             plan.request_count = list.count

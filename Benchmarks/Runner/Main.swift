@@ -1,22 +1,36 @@
 import Glibc
 
-/// `benchmarks ingest [--quick]`, `benchmarks decode` (a part of it), `benchmarks aggregator [--quick]` and
-/// `benchmarks replay [--quick]` print figures; exits with 0 whether goals are reached or not.
+/// `benchmarks ingest [--quick]`, `benchmarks aggregator [--quick]`, `benchmarks replay [--quick]`, `benchmarks
+/// decode` and `benchmarks load` (one service under load, for a profiler) print figures; they exit with 0 whether goals are reached or not. `benchmarks
+/// soak` exits with 1 if memory grew or a request stalled.
 @main
 struct Main {
     static func main() {
         var arguments = Array(CommandLine.arguments.dropFirst())
         let isQuick = arguments.last == "--quick"
         if isQuick { arguments.removeLast() }
+        let numbers = arguments.compactMap(Int.init)
+        arguments.removeAll { Int($0) != nil }
         do {
-            switch arguments {
-            case ["ingest"]: try IngestBenchmark(isQuick: isQuick).run()
-            case ["decode"]: say(try DecodeBenchmark(days: 15).summary)
-            case ["aggregator"]: try AggregatorBenchmark(isQuick: isQuick).run()
-            case ["replay"]: try ReplayBenchmark(isQuick: isQuick).run()
+            if arguments.first == "compare" {
+                let variants = CommandLine.arguments.dropFirst(2).enumerated().map { Variant($1, number: $0 + 1) }
+                return try Comparison(variants).run()
+            }
+            switch (arguments, numbers.count) {
+            case (["ingest"], 0): try IngestBenchmark(isQuick: isQuick).run()
+            case (["aggregator"], 0): try AggregatorBenchmark(isQuick: isQuick).run()
+            case (["replay"], 0): try ReplayBenchmark(isQuick: isQuick).run()
+            case (["decode"], 0): say(try DecodeBenchmark(days: 15).summary)
+            case (["soak"], 1): if try !Soak(seconds: max(6, numbers[0])).run() { exit(1) }
+            case (["load", "ours"], 3), (["load", "floor"], 3), (["load", "rust"], 3), (["load", "go"], 3):
+                guard let kind = ServerKind(rawValue: arguments[1]) else { return }
+                let shape = Shape(connections: numbers[0], days: numbers[1])
+                try IngestBenchmark.load(kind, shape, seconds: numbers[2])
             default:
                 say(
-                    "usage: benchmarks ingest [--quick] | decode | aggregator [--quick] | replay [--quick]",
+                    "usage: benchmarks ingest [--quick] | aggregator [--quick] | replay [--quick] | decode | soak SECONDS"
+                        + " | load ours|floor|rust|go CONNECTIONS DAYS SECONDS"
+                        + " | compare [PROGRAM][,NAME=VALUE]…|floor|rust|go …",
                     to: STDERR_FILENO
                 )
                 exit(64)

@@ -23,8 +23,9 @@ final class BenchmarkKafka {
             bootstrapServers = real.bootstrapServers
             isReal = true
             let admin = try KafkaAdmin(properties: [("bootstrap.servers", bootstrapServers)], log: { _ in })
-            let names = ServerKind.allCases.map(topic) + [Topic.daysHistory.name(prefix: prefix)]
-            let topics = names.map { name in
+            // All that ingest asks for before it is ready, and one for each of the others.
+            let names = Set(Topic.allCases.map { $0.name(prefix: prefix) } + ServerKind.allCases.map(topic))
+            let topics = names.sorted().map { name in
                 KafkaTopicSpecification(
                     name: name,
                     partitions: Int32(Self.partitions),
@@ -91,20 +92,28 @@ final class BenchmarkServer {
     let logPath: String
     private let child: ChildProcess
 
-    var name: String { kind.rawValue }
+    let name: String
     var process: pid_t { child.identity.pid }
 
     /// Starts it and waits until it takes requests.
-    init(_ kind: ServerKind, _ kafka: BenchmarkKafka, peersHome: String?) throws {
+    init(
+        _ kind: ServerKind,
+        _ kafka: BenchmarkKafka,
+        peersHome: String?,
+        variant: Variant = Variant()
+    ) throws {
         self.kind = kind
+        name = variant.text.isEmpty ? kind.rawValue : variant.text
         let products = ServiceProcess.productsFolder
-        logPath = FileManager.default.temporaryDirectory.path + "/daybook-bench-\(getpid())-\(kind.rawValue).log"
+        logPath =
+            FileManager.default.temporaryDirectory.path
+            + "/daybook-bench-\(getpid())-\(kind.rawValue)\(variant.number).log"
         guard let free = PortChoice.any(), let admin = PortChoice.any() else {
             throw BenchmarkFailure("127.0.0.1 has no free port: end other servers")
         }
         let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
         var environment = ["PATH": path]
-        var program = "\(products)/ingest-service"
+        var program = variant.program ?? "\(products)/ingest-service"
         var arguments: [String] = []
         switch kind {
         case .floor:
@@ -118,6 +127,7 @@ final class BenchmarkServer {
             environment["DAYBOOK_LOG_LEVEL"] = "warning"
             // A few users stand for many here.
             environment["DAYBOOK_RATE_LIMIT_PER_MINUTE"] = "0"
+            environment.merge(variant.settings) { $1 }
         case .rust, .goPeer:
             program = "\(peersHome ?? "")/bin/\(kind.peerProgram ?? "")"
             environment["PEER_LISTEN"] = "127.0.0.1:\(free)"

@@ -18,7 +18,7 @@ public enum AggregatorServer {
         log: Log,
         until stop: StopFlag = ShutdownSignal.flag
     ) -> Int32 {
-        KafkaMemory.keepFreedBlocks()
+        KafkaMemory.keepFreedPages(block: 32, total: 128)
         let registry = MetricsRegistry()
         ProcessMetrics.register(in: registry)
         let lanes = LanePool(configuration, metrics: WorkerMetrics(registry), log: log)

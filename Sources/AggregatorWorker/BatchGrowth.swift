@@ -17,6 +17,9 @@ struct BatchGrowth: Hashable, Sendable {
         .init(records: base.records, days: base.days * factor, bytes: base.bytes)
     }
 
+    /// A batch that did not go through is tried in its first size.
+    mutating func reset() { factor = 1 }
+
     /// What a batch took; one that was far from full says nothing about a full one.
     mutating func note(nanoseconds: Int64, days: Int) {
         if nanoseconds > Self.long {

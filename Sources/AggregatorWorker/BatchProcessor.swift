@@ -24,6 +24,9 @@ final class BatchProcessor {
         case stop(reason: String)
     }
 
+    /// Why a batch is tried again whose rows were elsewhere than where they had been read.
+    static let movedRow: StaticString = "moved_row"
+
     private let runner: BatchRunner
     private let months: MonthKeeper
     private let letters: DeadLetterWriter
@@ -77,7 +80,10 @@ final class BatchProcessor {
             bytes: limits.bytes
         )
         let cut = BatchCut(items, limits: bound, brake: partition.brake)
-        return apply(partition.waiting[..<cut.count], of: partition, cut: cut)
+        let outcome = apply(partition.waiting[..<cut.count], of: partition, cut: cut)
+        if case .finished = outcome { return outcome }
+        growth.reset()
+        return outcome
     }
 
     private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
@@ -164,6 +170,12 @@ final class BatchProcessor {
         _ cut: BatchCut
     ) -> Outcome {
         switch error.disposition {
+        case .retry where error.isMovedRow:
+            log.warning(
+                "somebody writes to Daybook's tables without the accounts' locks",
+                [.error: .text(error.message)]
+            )
+            return .again(why: BatchProcessor.movedRow)
         case .retry:
             log.info("batch will be tried again", [.sqlState: .text(error.sqlState ?? "")])
             return .again(why: "conflict")

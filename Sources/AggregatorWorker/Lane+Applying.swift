@@ -56,6 +56,13 @@ extension Lane {
             partition.failures += 1
             let delay = Self.batchBackoff.delay(attempt: partition.failures, using: &generator)
             partition.retryAt = time.monotonicNanoseconds() + delay.clampedNanoseconds
+            if why.description == BatchProcessor.movedRow.description && partition.failures >= Self.mostMovedRows {
+                stand(
+                    &partition,
+                    .stopped,
+                    "rows are never where they were read: look for triggers, rules and damaged indexes, then restart"
+                )
+            }
         case .databaseAway:
             metrics.retry("database")
             // Whatever answers there is not of use: a server that was demoted keeps its sessions.

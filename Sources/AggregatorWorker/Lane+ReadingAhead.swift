@@ -29,12 +29,10 @@ extension Lane {
         guard now >= wakeFetcherAt else { return }
         wakeFetcherAt = now + Self.fetcherInterval
         guard let name = partitions.values.first(where: hasMore)?.name else { return }
-        do throws(KafkaError) {
-            _ = try consumer.watermarks(name, timeoutMilliseconds: 100)
-        } catch {
-            // The broker is away or slow: then this wins nothing.
-            wakeFetcherAt = time.monotonicNanoseconds() + Self.fetcherPenalty
-        }
+        // A transaction is open meanwhile: whoever does not answer at once is not waited for, nor asked again soon.
+        consumer.wakeFetcher(name, timeoutMilliseconds: Self.fetcherPatience)
+        let after = time.monotonicNanoseconds()
+        if after - now >= Int64(Self.fetcherPatience) * 1_000_000 { wakeFetcherAt = after + Self.fetcherPenalty }
     }
 
     /// Whether the log goes on behind what was polled, as far as the last fetch knew.

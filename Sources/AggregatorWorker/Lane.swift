@@ -93,7 +93,10 @@ final class Lane {
     static let kafkaTimeout: Int32 = 5000
     /// Between two times that the fetcher is woken, and after one that failed.
     static let fetcherInterval: Int64 = 5_000_000
-    static let fetcherPenalty: Int64 = 5_000_000_000
+    /// After so many tries in a row it is nobody who wrote by hand.
+    static let mostMovedRows = 10
+    static let fetcherPatience: Int32 = 2
+    static let fetcherPenalty: Int64 = 100_000_000
     /// Short, as it may be spent once a partition.
     static let watermarkTimeout: Int32 = 2000
 
@@ -142,6 +145,8 @@ final class Lane {
         while !stop.isRaised {
             let now = time.monotonicNanoseconds()
             try mendDatabase(now)
+            // Before anything is claimed: what came during a batch may have taken the partitions away.
+            while heldPoll != nil { pollOnce(timeoutMilliseconds: 0) }
             if needsAssign && now >= assignAt && isDatabaseReady(now) { assignAll() }
             pollOnce(timeoutMilliseconds: pollTimeout(now))
             gather()

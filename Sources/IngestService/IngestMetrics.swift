@@ -1,5 +1,6 @@
 import Authentication
 import Domain
+import Glibc
 import HTTPServer
 import MessageContract
 public import Observability
@@ -245,9 +246,13 @@ extension IngestMetrics {
 /// Counts what the server does by itself.
 final class DoorObserver: HTTPServerObserver, Sendable {
     private let metrics: IngestMetrics
+    private let log: Log
+    private let pauses: LogThrottle
 
-    init(_ metrics: IngestMetrics) {
+    init(_ metrics: IngestMetrics, log: Log, now: @escaping @Sendable () -> Int64 = { Log.systemMicroseconds() }) {
         self.metrics = metrics
+        self.log = log
+        pauses = LogThrottle(now: now)
     }
 
     func connectionOpened() { metrics.connections.add(1) }
@@ -257,7 +262,15 @@ final class DoorObserver: HTTPServerObserver, Sendable {
         metrics.connectionsClosed(reason: reason.description).increment()
     }
 
-    func acceptPaused(errno: Int32) { metrics.acceptPauses.increment() }
+    /// The listeners wait a tenth of a second, then try again.
+    func acceptPaused(errno: Int32) {
+        metrics.acceptPauses.increment()
+        guard let count = pauses.note("\(errno)") else { return }
+        log.warning(
+            "new connections wait: raise ulimit -n, or lower DAYBOOK_MAX_CONNECTIONS",
+            [.errorNumber: .integer(errno), .error: .text(String(cString: strerror(errno))), .count: .integer(count)]
+        )
+    }
 
     func requestRefused(status: Int, reason: StaticString) {
         metrics.requests(route: "none", status: status).increment()

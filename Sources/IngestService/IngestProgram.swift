@@ -2,6 +2,7 @@ import Authentication
 import Configuration
 import Domain
 import Glibc
+import Kafka
 import Observability
 import ServiceRuntime
 import TimeZones
@@ -38,6 +39,7 @@ public enum IngestProgram {
             return ExitCode.usage
         }
         ShutdownSignal.install()
+        KafkaMemory.keepFreedPages(block: 4, total: 8)
         do throws(ConfigurationErrors) {
             return serve(try IngestConfiguration.read())
         } catch {

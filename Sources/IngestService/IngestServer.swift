@@ -107,7 +107,7 @@ public final class IngestServer: Service {
             time: time
         )
         let publisher = Publisher(state: state, settings: publisherSettings, log: context.log)
-        let loops = try makeLoops(state, publisher, DoorObserver(metrics), context.log)
+        let loops = try makeLoops(state, publisher, DoorObserver(metrics, log: context.log), context.log)
         publisher.attach(loops)
         let keeper = TopicKeeper(
             holder: holder,

@@ -25,6 +25,9 @@ import Testing
                 taken += 1
             }
             #expect(taken == count)
+            // What was taken makes room.
+            #expect(ahead.popFirst() == 0)
+            #expect(ahead.hasRoom(limits))
             while ahead.popFirst() != nil {}
             #expect(ahead.hasRoom(limits))
         }

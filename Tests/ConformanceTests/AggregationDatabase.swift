@@ -14,13 +14,13 @@ struct AggregationDatabase {
     let runner: BatchRunner
     let reads: DayReads
 
-    init() throws {
+    init(portionDays: Int = BatchRunner.portionDays) throws {
         url = try PrivatePostgres.freshDatabase()
         let setup = try PostgresConnection(url: url, applicationName: "test setup")
         try Migrator(setup).migrate(today: Self.today)
         let settings = PostgresConnection.recommendedSettings + BatchStore.sessionSettings
         connection = try PostgresConnection(url: url, applicationName: "test batch", settings: settings)
-        runner = BatchRunner(store: BatchStore(connection))
+        runner = BatchRunner(store: BatchStore(connection), portionDays: portionDays)
         reads = DayReads(setup)
     }
 

@@ -439,7 +439,7 @@ import Testing
         let connection = try PostgresConnection(url: database.url, applicationName: "migrate")
         #expect(try Migrator(connection).migrate(today: today).isEmpty)
         try Migrator(connection).check()
-        try SchemaGate.check(connection, build: 1)
+        try SchemaGate.check(connection, build: 2)
         #expect(throws: SchemaGate.Refusal.self) { try SchemaGate.check(connection, build: 0) }
         try connection.simpleQuery("UPDATE schema_migrations SET checksum = checksum + 1")
         #expect(throws: Migrator.Failure.self) { try Migrator(connection).check() }

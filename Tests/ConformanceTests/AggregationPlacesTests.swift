@@ -38,6 +38,38 @@ import Testing
         try meddle(database, meddler, meddling, record(alice, .appleHealth, minute: 60, [(0, [.steps: 20])]))
     }
 
+    @Test func `a row that moves in a later portion undoes the portions that were written before it (D2)`() throws {
+        let database = try Database(portionDays: 1)
+        let meddler = try PostgresConnection(url: database.url, applicationName: "meddler")
+        let bob = UserID(high: alice.high, low: alice.low + 1)
+        let users = [alice, bob]
+        try database.apply(users.map { record($0, .appleHealth, minute: 0, [(0, [.steps: 10])]) })
+        var merges = 0
+        database.runner.onStage = { stage, _ in
+            guard stage == .merge else { return }
+            merges += 1
+            // Alice's rows are on their way to the table, Bob's are read.
+            let meddling = "UPDATE source_days SET closed = closed WHERE user_id = '\(bob)'"
+            if merges == 2 { _ = try? meddler.simpleQuery(meddling) }
+        }
+        let later = users.map { record($0, .appleHealth, minute: 60, [(0, [.steps: 20])]) }
+        let error = #expect(throws: PostgresError.self) { try database.apply(later) }
+        #expect(error?.isMovedRow == true)
+        database.runner.onStage = nil
+        for user in users {
+            #expect(
+                try database.reads.sourceRows(of: user, today...today).first?.rows.first?.state.values[.steps] == 10
+            )
+        }
+        guard case .applied = try database.apply(later) else { Issue.record("not applied"); return }
+        for user in users {
+            #expect(
+                try database.reads.sourceRows(of: user, today...today).first?.rows.first?.state.values[.steps] == 20
+            )
+        }
+        #expect(try database.drift(of: users) == 0)
+    }
+
     private func meddle(
         _ database: Database,
         _ meddler: PostgresConnection,
@@ -52,7 +84,7 @@ import Testing
             do { try meddler.simpleQuery(meddling) } catch { failure = error }
         }
         let error = #expect(throws: PostgresError.self) { try database.apply([record]) }
-        #expect(failure == nil && error?.disposition == .retry)
+        #expect(failure == nil && error?.disposition == .retry && error?.isMovedRow == true)
         #expect(try database.reads.sourceRows(of: alice, today...today).first?.rows.first?.state.values[.steps] != 20)
         database.runner.onStage = nil
         guard case .applied = try database.apply([record]) else { Issue.record("not applied"); return }

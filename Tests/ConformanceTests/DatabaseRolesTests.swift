@@ -107,7 +107,7 @@ import Testing
     @Test func `a worker that owns nothing claims, makes and drops months, and runs batches`() throws {
         let (url, owner) = try migrated()
         let worker = try worker(url)
-        try SchemaGate.check(worker, build: 1)
+        try SchemaGate.check(worker, build: 2)
         let old = today.advanced(by: -200)
         #expect(try MonthPartitions(worker).ensure(containing: old))
         try MonthPartitions(worker).ensureAhead(of: today)

@@ -73,6 +73,12 @@ import Testing
         let id = try #require(UUID128(text))
         #expect(id.description == text)
         #expect(UUID128(text.uppercased()) == id)
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<1000 {
+            let id = UUID128(high: random.next(), low: random.next())
+            #expect(UUID128(id.description) == id && id.description.lowercased() == id.description)
+            #expect((0..<36).map { id.ascii[$0] } == Array(id.description.utf8))
+        }
         #expect(UUID128("0192f0c1-7e1a-7b3c-8d4e-0123456789ag") == nil)
         #expect(UUID128("0192f0c17e1a7b3c8d4e0123456789ab") == nil)
         #expect(UUID128(high: 1, low: 0) > UUID128(high: 0, low: .max))

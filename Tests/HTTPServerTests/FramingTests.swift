@@ -142,8 +142,9 @@ struct FramingTests {
             expected: "413 body_too_large"
         ),
         Refused(
-            name: "another encoding",
-            bytes: post("/", "x", headers: "Content-Encoding: br\r\n"),
+            name: "another encoding, of a body that waits for leave",
+            bytes:
+                "POST / HTTP/1.1\r\nHost: h\r\nContent-Encoding: br\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n",
             expected: "415 content_encoding"
         ),
         Refused(
@@ -250,6 +251,28 @@ struct FramingTests {
             #expect(try client.read().text == "options *||")
             try client.send("\r\n\r\nTRACE /t HTTP/1.1\r\nHost: h\r\n\r\n")
             #expect(try client.read().text == "other /t||")
+        }
+    }
+
+    @Test
+    func `an encoding that nobody reads costs a request, not its connection, if the body's end is known`() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            let chunked = "POST / HTTP/1.1\r\nHost: h\r\nContent-Encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n"
+            for request in [
+                post("/", "some bytes", headers: "Content-Encoding: br\r\n"), chunked + "3\r\nabc\r\n0\r\n\r\n",
+            ] {
+                try client.send(request + post("/next", "x"))
+                let answer = try client.read()
+                #expect(answer.status == 415 && answer.text.contains("\"code\":\"content_encoding\""))
+                #expect(!answer.head.contains("Connection: close"))
+                #expect(server.observer.refused.next() == "415 content_encoding")
+                #expect(try client.read().text == "post /next||x")
+            }
+            // Longer than may be read, it closes as ever.
+            let large = "POST / HTTP/1.1\r\nHost: h\r\nContent-Encoding: br\r\nContent-Length: 1048577\r\n\r\n"
+            #expect(try server.exchange(large).hasPrefix("HTTP/1.1 413 "))
+            #expect(server.handler.handled.count == 2)
         }
     }
 

@@ -144,6 +144,37 @@ struct LifetimeTests {
     }
 
     @Test
+    func `whom the kernel has let in when a drain begins is answered, and nobody is waited for long`() throws {
+        var configuration = HTTPServerConfiguration()
+        configuration.lingerTimeout = .milliseconds(300)
+        try TestServer.run(configuration) { server in
+            let (held, blocked) = (Inbox<Bool>(), Inbox<Bool>())
+            let loop = server.loop
+            loop.post {
+                blocked.put(true)
+                _ = held.next()
+                loop.beginDrain()
+            }
+            _ = blocked.next()
+            // Nobody accepts now: all of these stand in the kernel's queue.
+            let asking = try (0..<200).map { _ in try server.connect() }
+            for client in asking { try client.send(post("/x", "y")) }
+            let late = try server.connect()
+            let silent = try server.connect()
+            held.put(true)
+            for client in asking {
+                let answer = try client.readToEnd()
+                #expect(answer.contains("Connection: close\r\n") && answer.hasSuffix("post /x||y"))
+            }
+            try late.send(post("/late", "z"))
+            #expect(try late.readToEnd().hasSuffix("post /late||z"))
+            #expect(try silent.readToEnd().isEmpty)
+            #expect(server.ended.next() == true)
+            #expect(throws: ClientError.self) { try server.connect() }
+        }
+    }
+
+    @Test
     func `a drain ends at its deadline, and stopping abandons what is open`() throws {
         try TestServer.run { server in
             let client = try server.connect()

@@ -212,6 +212,33 @@ struct LimitTests {
         }
     }
 
+    @Test func `whoever asks too often is refused before anything is decompressed, and a body counts once`() throws {
+        let ingest = try IngestUnderTest([
+            "DAYBOOK_RATE_LIMIT_PER_MINUTE": "1", "DAYBOOK_RATE_LIMIT_BURST": "2",
+        ])
+        let client = try ingest.connect()
+        let token = try IngestUnderTest.token()
+        func post(_ body: [UInt8]) throws -> Client.Answer {
+            let head = [
+                "POST /v1/days HTTP/1.1", "Host: test", "Authorization: Bearer \(token)", "Content-Encoding: gzip",
+                "Content-Length: \(body.count)",
+            ]
+            client.send(Array((head.joined(separator: "\r\n") + "\r\n\r\n").utf8) + body)
+            return try client.answer()
+        }
+        let day = storedGzip(Array(IngestUnderTest.body().utf8))
+        for _ in 0..<2 { #expect(try post(day).status == 202) }
+        for body in [day, Array("no gzip".utf8)] {
+            let answer = try post(body)
+            #expect(answer.status == 429 && answer.head.contains("Retry-After: "))
+        }
+        // A body that was no good does not let the next one pass.
+        let other = try IngestUnderTest.token("00000000-0000-4000-8000-000000000002")
+        let plain = try client.request("POST", "/v1/days", token: other, body: IngestUnderTest.body())
+        #expect(plain.status == 202)
+        #expect(ingest.metrics.contains(#"daybook_ingest_refusals_total{reason="rate_limited"} 2"#))
+    }
+
     @Test func `a refusal has the id under which logs know it`() throws {
         let ingest = try IngestUnderTest(["DAYBOOK_REQUEST_DEADLINE_MS": "300"])
         let client = try ingest.connect()

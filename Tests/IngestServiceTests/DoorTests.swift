@@ -61,6 +61,26 @@ struct PendingTableTests {
     }
 }
 
+struct ReceivedAtTextTests {
+    @Test func `a time's text is what the instant shows, whichever came before it`() {
+        var text = ReceivedAtText()
+        var random = SystemRandomNumberGenerator()
+        var microseconds: Int64 = 1_788_350_400_000_000
+        for round in 0..<10_000 {
+            switch round % 5 {
+            case 0: microseconds += Int64(random.next() % 3_000_000)
+            case 1: microseconds -= Int64(random.next() % 3_000_000)
+            case 2: microseconds += 1_000_000 - microseconds % 1_000_000
+            case 3: microseconds -= 1
+            default: microseconds += Int64(random.next() % 1000)
+            }
+            let instant = Instant(microseconds: round % 97 == 0 ? -microseconds : microseconds)
+            let written = text.text(of: instant)
+            #expect(written.span.withUnsafeBufferPointer { String(decoding: $0, as: UTF8.self) } == "\(instant)")
+        }
+    }
+}
+
 struct HeartbeatMonitorTests {
     private let start = Instant(microseconds: 1_788_350_400_000_000)
 
@@ -179,6 +199,13 @@ struct ReadinessTests {
         func count(_ topic: KafkaTopicDescription) -> Int { TopicStrength.weaknesses(of: topic, for: .daysLive).count }
         #expect(count(topic()) == 0)
         #expect(count(topic(replicas: 1)) == 1)
+        // Nodes that are away, or don't answer, close no door that was open.
+        let silent = KafkaTopicDescription(name: "t", partitions: 4, replicationFactor: 2, settings: nil)
+        for found in [topic(replicas: 1), silent] {
+            #expect(TopicStrength.weaknesses(of: found, for: .daysLive, isFirst: false).isEmpty)
+        }
+        let weaker = topic(["min.insync.replicas": "1"])
+        #expect(TopicStrength.weaknesses(of: weaker, for: .daysLive, isFirst: false).count == 1)
         #expect(count(topic(partitions: 12)) == 1)
         #expect(count(topic(["min.insync.replicas": "1"])) == 1)
         #expect(count(topic(["unclean.leader.election.enable": "true"])) == 1)

@@ -154,6 +154,23 @@ struct IngestServerTests {
         #expect(try ingest.records(.live).count == 1)
     }
 
+    @Test func `why Kafka did not take a record is told by the error's name, once, and says nothing of the record`()
+        throws
+    {
+        let ingest = try IngestUnderTest(["DAYBOOK_HEARTBEAT_INTERVAL_MS": "60000"])
+        let client = try ingest.connect()
+        let token = try IngestUnderTest.token()
+        for _ in 0..<3 {
+            try ingest.cluster.failProduceRequests(with: [87])
+            #expect(try client.request("POST", "/v1/days", token: token, body: IngestUnderTest.body()).status == 503)
+        }
+        let lines = ingest.logLines.filter { $0.contains("records were not acknowledged") }
+        #expect(lines.count == 1)
+        #expect(lines.first?.contains(#""code":"INVALID_RECORD""#) == true)
+        #expect(lines.first?.contains(#""topic":"daybook.days.live.v1""#) == true)
+        #expect(!ingest.logLines.joined().contains("8421"))
+    }
+
     @Test func `a record that Kafka refuses is a 503, and safe to send again`() throws {
         let ingest = try IngestUnderTest(["DAYBOOK_HEARTBEAT_INTERVAL_MS": "60000"])
         let client = try ingest.connect()

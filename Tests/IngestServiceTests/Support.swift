@@ -215,8 +215,9 @@ final class Client {
 
     deinit { close(descriptor) }
 
-    func send(_ text: String) {
-        let bytes = Array(text.utf8)
+    func send(_ text: String) { send(Array(text.utf8)) }
+
+    func send(_ bytes: [UInt8]) {
         var sent = 0
         while sent < bytes.count {
             let count = bytes[sent...].withUnsafeBytes {
@@ -277,4 +278,19 @@ final class Client {
             buffer.append(contentsOf: chunk[..<count])
         }
     }
+}
+
+/// A gzip member that holds the bytes as they are, in one block; up to 65,535 of them.
+func storedGzip(_ bytes: [UInt8]) -> [UInt8] {
+    func little(_ number: UInt32, _ count: Int) -> [UInt8] {
+        (0..<count).map { UInt8(truncatingIfNeeded: number >> UInt32($0 * 8)) }
+    }
+    var sum: UInt32 = .max
+    for byte in bytes {
+        sum ^= UInt32(byte)
+        for _ in 0..<8 { sum = sum & 1 == 0 ? sum >> 1 : sum >> 1 ^ 0xedb8_8320 }
+    }
+    let length = UInt32(bytes.count)
+    let head: [UInt8] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1]
+    return head + little(length, 2) + little(~length, 2) + bytes + little(~sum, 4) + little(length, 4)
 }

@@ -197,7 +197,39 @@ struct JSONWriterTests {
         writer.string(Array("b".utf8))
         writer.raw(Array("[1]".utf8))
         writer.endArray()
-        #expect(String(decoding: writer.bytes, as: UTF8.self) == #"["a","b",[1]]"#)
+        writer.string(unescaped: Array("c-_".utf8))
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == #"["a","b",[1]],"c-_""#)
+        #expect(writer.withBytes { Array($0) } == writer.bytes)
+    }
+
+    @Test func `a value is written if it is short enough, and else not much of it`() throws {
+        let texts = [
+            "{}", "[]", "1", "\"\"", #"{"a":1}"#, #"{"a":[1,2.5,{"b":"\"x\""}],"c":null,"d":[[],{}]}"#,
+            #"["é","\u0001",true,false,null,-12.25,18446744073709551615]"#,
+        ]
+        for text in texts {
+            try parsed(text) { root in
+                var whole = JSONWriter()
+                whole.value(root)
+                for limit in 0...(whole.count + 3) {
+                    var writer = JSONWriter()
+                    writer.beginArray()
+                    writer.integer(7)
+                    let isWritten = writer.value(root, atMost: limit)
+                    // The comma before it counts too.
+                    #expect(isWritten == (whole.count + 1 <= limit), "\(text) \(limit)")
+                    guard isWritten else { continue }
+                    writer.endArray()
+                    #expect(writer.bytes == Array("[7,".utf8) + whole.bytes + Array("]".utf8))
+                }
+            }
+        }
+        let long = "[" + String(repeating: #"{"key":"\#(String(repeating: "v", count: 90))"},"#, count: 50_000) + "1]"
+        try parsed(long) { root in
+            var writer = JSONWriter()
+            let isWritten = writer.value(root, atMost: 4096)
+            #expect(!isWritten && writer.count <= 4096 + 128)
+        }
     }
 }
 

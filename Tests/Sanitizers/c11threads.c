@@ -1,12 +1,45 @@
-// Preloaded for the thread sanitizer. Debian's librdkafka makes its threads and locks with C11's calls, which the
+// Preloaded for the thread sanitizer: calls that order threads and that it does not know.
+//
+// Swift's Mutex is taken inside the Swift library when it is contended, where the sanitizer does not look.
+//
+// Debian's librdkafka makes its threads and locks with C11's calls, which the
 // sanitizer does not know: it would take everything that librdkafka hands from thread to thread for a race. These are
 // the same calls over pthreads, which it knows. glibc's types have room: mtx_t and cnd_t are as large as pthread's.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <threads.h>
 #include <time.h>
+
+#define lock_slow_name "$s15Synchronization12_MutexHandleV9_lockSlowyys6UInt32VF"
+#define unlock_slow_name "$s15Synchronization12_MutexHandleV11_unlockSlowyyF"
+#define swift_self __attribute__((swift_context)) void *mutex
+
+extern void __tsan_acquire(void *address) __attribute__((weak));
+extern void __tsan_release(void *address) __attribute__((weak));
+
+typedef __attribute__((swiftcall)) void lock_slow(uint32_t thread, swift_self);
+typedef __attribute__((swiftcall)) void unlock_slow(swift_self);
+
+// Synchronization._MutexHandle._lockSlow(UInt32)
+__attribute__((swiftcall)) void mutex_lock_slow(uint32_t thread, swift_self) __asm__(lock_slow_name);
+__attribute__((swiftcall)) void mutex_lock_slow(uint32_t thread, swift_self) {
+    static lock_slow *next;
+    if (!next) next = (lock_slow *)dlsym(RTLD_NEXT, lock_slow_name);
+    next(thread, mutex);
+    if (__tsan_acquire) __tsan_acquire(mutex);
+}
+
+// Synchronization._MutexHandle._unlockSlow(): somebody waits, and gets it from the kernel.
+__attribute__((swiftcall)) void mutex_unlock_slow(swift_self) __asm__(unlock_slow_name);
+__attribute__((swiftcall)) void mutex_unlock_slow(swift_self) {
+    static unlock_slow *next;
+    if (!next) next = (unlock_slow *)dlsym(RTLD_NEXT, unlock_slow_name);
+    if (__tsan_release) __tsan_release(mutex);
+    next(mutex);
+}
 
 struct start {
     thrd_start_t function;

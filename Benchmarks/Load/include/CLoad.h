@@ -4,7 +4,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// A closed loop of HTTP clients: each connection sends a request, waits for its answer, and sends the next one.
+// A closed loop of HTTP clients: each connection sends a request, waits for its answer, and sends the next one, at once
+// or when its time has come.
 
 typedef struct {
     const char *bytes; // head and body
@@ -16,6 +17,7 @@ typedef struct {
     int connections;
     double warmup_seconds; // not measured
     double seconds;
+    double rate; // requests a second over all connections, timed from when they were due; 0: as many as there can be
     pid_t server; // whose processor time is measured
     const load_request *requests; // sent one after the other, over all connections
     size_t request_count;

@@ -4,13 +4,13 @@ import MessageContract
 import Observability
 
 /// What the sender of days is told once all records are acknowledged.
-public struct DaysAnswer: Sendable {
-    public var accepted: Int
-    public var skipped: [DaysRequest.Skipped]
-    public var errors: [FieldError]
+public final class DaysAnswer: Sendable {
+    public let accepted: Int
+    public let skipped: [DaysRequest.Skipped]
+    public let errors: [FieldError]
     /// How many days the errors are about.
-    public var badDays: Int
-    public var event: EventID
+    public let badDays: Int
+    public let event: EventID
 
     public init(_ request: DaysRequest, event: EventID) {
         accepted = request.days.count
@@ -23,6 +23,15 @@ public struct DaysAnswer: Sendable {
     /// The body of the 202.
     public func body(positions: [RecordPosition]) -> [UInt8] {
         var writer = JSONWriter(reserving: 192 + (skipped.count + errors.count) * 96)
+        writeBody(positions, into: &writer)
+        return writer.bytes
+    }
+}
+
+extension DaysAnswer: RouteAnswer {
+    var status: Int { 202 }
+
+    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) {
         writer.beginObject()
         writer.key("accepted")
         writer.integer(accepted)
@@ -46,16 +55,11 @@ public struct DaysAnswer: Sendable {
         writer.key("errors")
         write(errors, into: &writer)
         writer.key("event_id")
-        writer.string(appending: event.append(to:))
+        writer.string(ascii: event.ascii)
         writer.key("position")
-        writer.string(RecordPosition.token(positions))
+        writer.string(unescaped: RecordPosition.token(positions))
         writer.endObject()
-        return writer.bytes
     }
-}
-
-extension DaysAnswer: RouteAnswer {
-    var status: Int { 202 }
 
     func count(in metrics: IngestMetrics) {
         metrics.accepted.add(accepted)

@@ -1,4 +1,5 @@
 import Domain
+import JSON
 import MessageContract
 import Observability
 
@@ -65,12 +66,12 @@ struct DaysCollector {
 }
 
 /// An answer of a route of old, which counts days as `/v1/days` does.
-struct LegacyDaysAnswer: RouteAnswer {
+final class LegacyDaysAnswer: RouteAnswer {
     let status: Int
-    let json: [UInt8]
-    let accepted: Int
-    let skipped: Int
-    let bad: Int
+    private let json: [UInt8]
+    private let accepted: Int
+    private let skipped: Int
+    private let bad: Int
 
     init(status: Int, json: [UInt8], _ request: DaysRequest) {
         self.status = status
@@ -80,7 +81,7 @@ struct LegacyDaysAnswer: RouteAnswer {
         bad = request.badDays
     }
 
-    func body(positions: [RecordPosition]) -> [UInt8] { json }
+    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) { writer.raw(json) }
 
     func count(in metrics: IngestMetrics) {
         metrics.accepted.add(accepted)

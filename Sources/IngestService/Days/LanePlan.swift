@@ -8,7 +8,10 @@ public struct LanePlan: Sendable {
         public var value: [UInt8]
     }
 
-    public private(set) var records: [Record] = []
+    private var first: Record?
+    private var second: Record?
+
+    public var records: [Record] { [first, second].compactMap { $0 } }
 
     /// An on-device source always gives a live record, even an empty one, which proves that the phone is awake: unless
     /// every date was refused, since then nothing says that this is its day.
@@ -31,7 +34,7 @@ public struct LanePlan: Sendable {
         _ request: DaysRequest,
         _ writer: DaysRecordWriter
     ) throws(RequestProblem) {
-        let record = DaysRecord(
+        let content = DaysRecord(
             source: request.source,
             origin: request.origin,
             observedAt: request.observedAt,
@@ -39,8 +42,18 @@ public struct LanePlan: Sendable {
             localDate: request.localDate,
             days: days
         )
-        let value = writer.encode(record)
+        let value = writer.encode(content)
         guard value.count <= RecordLimits.valueBytes else { throw .tooLarge }
-        records.append(Record(lane: lane, value: value))
+        let record = Record(lane: lane, value: value)
+        if first == nil { first = record } else { second = record }
+    }
+
+    /// As the producer takes them.
+    func records(of user: UserID) -> [RoutePlan.Record] {
+        guard let first else { return [] }
+        let key = user.key
+        let record = RoutePlan.Record(topic: first.lane.topic, schema: .days1, key: key, value: first.value)
+        guard let second else { return [record] }
+        return [record, .init(topic: second.lane.topic, schema: .days1, key: key, value: second.value)]
     }
 }

@@ -1,6 +1,7 @@
 import Authentication
 import Domain
 import HTTPServer
+import JSON
 import Kafka
 import MessageContract
 import Observability
@@ -17,12 +18,19 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     private let dispatcher: Dispatcher
     private var events = EventIDs()
     private var table = PendingTable()
-    private weak var loop: HTTPEventLoop?
+    /// The loop holds this, and calls it while it runs; nothing here is called afterwards.
+    private unowned(unsafe) var loop: HTTPEventLoop?
+    /// Each answer is put together here.
+    private var writer = JSONWriter(reserving: 1024)
+    private var clock = ReceivedAtText()
     /// By route, a path that is none of ours last; then by status from 200 on.
     private var requestCounters: [[Counter?]]
     private var refusalCounters: [String: Counter] = [:]
     private var requestLog: RequestLog
     private let monitor: LoopMonitor
+    /// The bucket of the user whose compressed body was asked for last gave its request: `bodyUse` comes right before
+    /// `handle`.
+    private var tookFromBucket = false
     /// Told when the producer has failed for good.
     private let onFatal: @Sendable (KafkaProducer) -> Void
 
@@ -103,7 +111,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             authorization: request.header(.authorization),
             now: receivedAt
         )
-        try checkRate(identity, segment)
+        if !(request.isCompressed && tookFromBucket) { try checkRate(identity, segment) }
         let call = RouteCall(
             identity: identity,
             parameter: segment,
@@ -114,7 +122,10 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             event: name.event
         )
         let plan = try dispatcher.plan(route, call)
-        guard !plan.records.isEmpty else { return .answer(confirm(plan.answer, positions: [], route, name)) }
+        guard !plan.records.isEmpty else {
+            confirm(plan.answer, positions: [], exchange, route, name)
+            return .later
+        }
         let pending = PendingTable.Pending(
             answer: plan.answer,
             route: route,
@@ -149,10 +160,8 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         _ exchange: HTTPExchangeID,
         _ traceparent: UnsafeRawBufferPointer?
     ) throws(RequestProblem) {
-        let event = call.event.key
-        var received: [UInt8] = []
-        received.reserveCapacity(27)
-        call.receivedAt.append(to: &received)
+        let event = call.event.ascii
+        let received = clock.text(of: call.receivedAt)
         let name = dispatcher.routes[route].path.text
         let producer = state.holder.producer
         var bytes = 0
@@ -167,8 +176,8 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
                     try record.value.withUnsafeBytes { value in
                         try producer.produce(topicIndex: topic, key: key, value: value, tag: tag) { writer in
                             writer.add(HeaderName.schema, record.schema.id)
-                            event.withUnsafeBytes { writer.add(HeaderName.eventID, $0) }
-                            received.withUnsafeBytes { writer.add(HeaderName.receivedAt, $0) }
+                            event.span.withUnsafeBytes { writer.add(HeaderName.eventID, $0) }
+                            received.span.withUnsafeBytes { writer.add(HeaderName.receivedAt, $0) }
                             writer.add(HeaderName.route, name)
                             if let traceparent { writer.add(HeaderName.traceparent, traceparent) }
                         }
@@ -207,7 +216,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             state.metrics.waiting.add(-1)
             let span = state.time.monotonicNanoseconds() - pending.producedAt
             state.metrics.acknowledgementSeconds.observe(nanoseconds: span)
-            loop?.answer(exchange, confirm(pending.answer, positions: pending.positions, pending.route, pending.name))
+            confirm(pending.answer, positions: pending.positions, exchange, pending.route, pending.name)
         case .failed(let pending):
             state.metrics.waiting.add(-1)
             let isTooLarge = report.error?.isRecordTooLarge == true
@@ -218,14 +227,18 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     private func confirm(
         _ answer: any RouteAnswer,
         positions: [RecordPosition],
+        _ exchange: HTTPExchangeID,
         _ route: Int,
         _ name: RequestName
-    ) -> HTTPResponse {
+    ) {
         state.countAnswered()
         answer.count(in: state.metrics)
-        count(route, answer.status)
-        note(name, route, answer.status, nil)
-        return HTTPResponse(status: answer.status, body: answer.body(positions: positions))
+        let status = answer.status
+        count(route, status)
+        note(name, route, status, nil)
+        writer.reset()
+        answer.writeBody(positions, into: &writer)
+        writer.withBytes { loop?.answer(exchange, status: status, body: $0) }
     }
 
     private func refuse(_ problem: RequestProblem, _ route: Int, _ name: RequestName? = nil) -> HTTPResponse {
@@ -262,7 +275,8 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
 
     /// Whoever is refused without a look at the body is refused before it is decompressed: some kilobytes hold megabytes.
     func bodyUse(_ request: borrowing HTTPRequest) -> HTTPBodyUse {
-        guard case .route(let route, _) = dispatcher.match(request.method, request.path),
+        tookFromBucket = false
+        guard case .route(let route, let segment) = dispatcher.match(request.method, request.path),
             dispatcher.routes[route].isWrite, request.method.hasBody
         else { return .ignore }
         do throws(RequestProblem) {
@@ -270,7 +284,9 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             guard RequestBytes.isJSON(contentType: request.header(.contentType)) else { throw .unsupportedMediaType }
             let now = Instant(microseconds: state.time.wallMicroseconds())
             // It is asked for again when the request is handled, and then remembered.
-            _ = try dispatcher.identify(route, authorization: request.header(.authorization), now: now)
+            let identity = try dispatcher.identify(route, authorization: request.header(.authorization), now: now)
+            try checkRate(identity, segment)
+            tookFromBucket = true
             return .read
         } catch {
             state.countRequest()

@@ -24,53 +24,46 @@ struct PendingTable {
     }
 
     private struct Slot {
-        var exchange: HTTPExchangeID
-        var pending: Pending
+        var exchange = HTTPExchangeID(rawValue: 0)
+        /// Nil: nobody waits in this slot.
+        var pending: Pending?
     }
 
-    private var slots: [Slot?] = []
+    private var slots: [Slot] = []
     private(set) var count = 0
 
     mutating func open(_ exchange: HTTPExchangeID, _ pending: Pending) {
-        while slots.count <= exchange.slot { slots.append(nil) }
-        if slots[exchange.slot] == nil { count += 1 }
-        slots[exchange.slot] = Slot(exchange: exchange, pending: pending)
+        while slots.count <= exchange.slot { slots.append(Slot()) }
+        if slots[exchange.slot].pending == nil { count += 1 }
+        slots[exchange.slot].exchange = exchange
+        slots[exchange.slot].pending = pending
     }
 
     /// Forgets an exchange; reports that still come for it do nothing.
     @discardableResult
     mutating func close(_ exchange: HTTPExchangeID) -> Pending? {
-        guard let slot = find(exchange) else { return nil }
-        slots[exchange.slot] = nil
+        guard isOpen(exchange) else { return nil }
         count -= 1
-        return slot.pending
+        return slots[exchange.slot].pending.take()
     }
 
     /// Takes a delivery report; a nil position stands for a record that was not acknowledged.
     mutating func report(_ exchange: HTTPExchangeID, _ position: RecordPosition?) -> Outcome {
-        guard var slot = find(exchange) else { return .nothing }
-        guard let position else {
-            close(exchange)
-            return .failed(slot.pending)
-        }
-        slot.pending.positions.append(position)
-        slot.pending.outstanding -= 1
-        guard slot.pending.outstanding <= 0 else {
-            slots[exchange.slot] = slot
-            return .nothing
-        }
-        close(exchange)
-        return .confirmed(slot.pending)
+        guard isOpen(exchange) else { return .nothing }
+        guard let position else { return close(exchange).map { .failed($0) } ?? .nothing }
+        // In place: what waits is not copied.
+        slots[exchange.slot].pending?.positions.append(position)
+        slots[exchange.slot].pending?.outstanding -= 1
+        guard let outstanding = slots[exchange.slot].pending?.outstanding, outstanding <= 0 else { return .nothing }
+        return close(exchange).map { .confirmed($0) } ?? .nothing
     }
 
     /// All that are open.
-    var exchanges: [HTTPExchangeID] { slots.compactMap { $0?.exchange } }
+    var exchanges: [HTTPExchangeID] { slots.compactMap { $0.pending == nil ? nil : $0.exchange } }
 
-    private func find(_ exchange: HTTPExchangeID) -> Slot? {
-        guard slots.indices.contains(exchange.slot), let slot = slots[exchange.slot], slot.exchange == exchange else {
-            return nil
-        }
-        return slot
+    private func isOpen(_ exchange: HTTPExchangeID) -> Bool {
+        let slot = exchange.slot
+        return slot < slots.count && slots[slot].exchange == exchange && slots[slot].pending != nil
     }
 }
 

@@ -3,7 +3,7 @@ import JSON
 import MessageContract
 
 /// Reads bodies of `POST /api/v1/wearable/data`. Points are independent: good ones are kept, bad ones listed by index.
-struct WearablePoints {
+struct WearablePoints: ~Copyable {
     private(set) var deviceID = ""
     /// Each time once, in the order in which they came first.
     private(set) var points: [PointsRecord.Point] = []
@@ -13,6 +13,7 @@ struct WearablePoints {
     private var places: [Instant: Int] = [:]
     private let bounds = PointBounds()
     private let latest: Instant
+    private var writer = JSONWriter()
 
     init(receivedAt: Instant) {
         latest = receivedAt.advanced(bySeconds: PointBounds.aheadSeconds)
@@ -109,7 +110,7 @@ struct WearablePoints {
 
     private static let names: [StaticName] = [.timestamp, .heartRate, .steps, .calories, .data]
 
-    private func readTime(_ value: JSONValue, into time: inout Instant) -> (StaticString, StaticString)? {
+    private borrowing func readTime(_ value: JSONValue, into time: inout Instant) -> (StaticString, StaticString)? {
         guard let read = value.text.flatMap({ Instant(rfc3339: $0.span) }) else {
             return ("bad_time", "Send a time with its zone, such as 2026-09-02T21:14:05Z.")
         }
@@ -120,7 +121,7 @@ struct WearablePoints {
         return nil
     }
 
-    private func read(
+    private mutating func read(
         _ value: JSONValue,
         _ name: StaticName,
         into point: inout PointsRecord.Point
@@ -144,9 +145,10 @@ struct WearablePoints {
             guard value.isNested(atMost: RecordLimits.pointDataDepth) else {
                 return ("too_deep", "Nest at most four objects or arrays.")
             }
-            var writer = JSONWriter()
-            writer.value(value)
-            guard writer.count <= RecordLimits.pointDataBytes else { return ("too_long", "Send at most 4096 bytes.") }
+            writer.reset()
+            guard writer.value(value, atMost: RecordLimits.pointDataBytes) else {
+                return ("too_long", "Send at most 4096 bytes.")
+            }
             point.data = writer.bytes
             return nil
         }

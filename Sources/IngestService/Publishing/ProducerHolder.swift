@@ -69,7 +69,7 @@ final class ProducerHolder: Sendable {
 /// Passes librdkafka's lines on: the same trouble at most once in ten seconds.
 final class KafkaLogFilter: Sendable {
     private let log: Log
-    private let last = Mutex<[String: Int64]>([:])
+    private let throttle = LogThrottle()
 
     init(_ log: Log) {
         self.log = log
@@ -79,25 +79,15 @@ final class KafkaLogFilter: Sendable {
         switch line.kind {
         case .statistics: break
         case .error(let error):
-            guard isNew(error.name) else { return }
+            guard throttle.note(error.name) != nil else { return }
             log.warning("kafka is in trouble", [.code: .text(error.name), .error: .text(error.message)])
         case .log:
             guard line.severity <= 4 else {
                 log.debug("kafka", [.reason: .text(line.facility), .error: .text(line.text)])
                 return
             }
-            guard isNew(line.facility) else { return }
+            guard throttle.note(line.facility) != nil else { return }
             log.warning("kafka", [.reason: .text(line.facility), .error: .text(line.text)])
-        }
-    }
-
-    private func isNew(_ name: String) -> Bool {
-        let now = Log.systemMicroseconds()
-        return last.withLock { last in
-            if let time = last[name], now >= time, now - time < 10_000_000 { return false }
-            if last.count > 100 { last.removeAll() }
-            last[name] = now
-            return true
         }
     }
 }

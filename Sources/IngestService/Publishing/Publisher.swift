@@ -27,6 +27,7 @@ final class Publisher: @unchecked Sendable {
     private var partitions = 0
     /// What the present round of heartbeats tells.
     private var sentCounts = (requests: 0, answered: 0)
+    private let failures = LogThrottle()
     /// The producer whose reports are read.
     private var watched: KafkaProducer?
 
@@ -68,6 +69,8 @@ final class Publisher: @unchecked Sendable {
     private func exchange(_ old: KafkaProducer, for new: KafkaProducer) {
         first?.removeDescriptor(old.reportsDescriptor)
         watch(new)
+        // Whoever lets go of it last, maybe a loop, must not wait for its threads.
+        old.retire()
         // What the old one still holds is reported as failed; closing may take a second, so not here.
         let retired = try? WorkerThread.spawn(name: "old-producer") { [self] in
             old.close(timeoutMilliseconds: 0) { report in
@@ -152,7 +155,21 @@ final class Publisher: @unchecked Sendable {
         }
     }
 
+    /// Tells why Kafka did not take a record: by its error alone, once in ten seconds for each.
+    private func tell(_ error: KafkaError, of topicIndex: Int) {
+        guard let count = failures.note(error.name) else { return }
+        let topics = state.holder.topics
+        log.warning(
+            "records were not acknowledged",
+            [
+                .code: .text(error.name), .error: .text(error.message), .count: .integer(count),
+                .topic: .text(topics.indices.contains(topicIndex) ? topics[topicIndex] : "none"),
+            ]
+        )
+    }
+
     private func route(_ report: DeliveryReport) {
+        if let error = report.error { tell(error, of: report.topicIndex) }
         let tag = RecordTag(rawValue: report.tag)
         switch tag.loop {
         case RecordTag.heartbeatLoop:

@@ -86,13 +86,3 @@ enum DaysPlan {
             + #""event_id":"01990000-0000-7abc-8000-000000000123","position":"ZGF5Ym9vay5kYXlzLmxpdmUudjEvMy80Mg"}"#
     )
 }
-
-extension LanePlan {
-    /// As the producer takes them.
-    func records(of user: UserID) -> [RoutePlan.Record] {
-        let key = user.key
-        return records.map {
-            RoutePlan.Record(topic: $0.lane.topic, schema: .days1, key: key, value: $0.value)
-        }
-    }
-}

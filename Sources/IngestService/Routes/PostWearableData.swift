@@ -67,22 +67,26 @@ extension Route {
     )
 }
 
-struct PointsAnswer: RouteAnswer {
+final class PointsAnswer: RouteAnswer {
     let accepted: Int
     let bad: Int
     let errors: [FieldError]
 
+    init(accepted: Int, bad: Int, errors: [FieldError]) {
+        self.accepted = accepted
+        self.bad = bad
+        self.errors = errors
+    }
+
     var status: Int { 202 }
 
-    func body(positions: [RecordPosition]) -> [UInt8] {
-        var writer = JSONWriter(reserving: 64 + errors.count * 96)
+    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) {
         writer.beginObject()
         writer.key("accepted")
         writer.integer(accepted)
         writer.key("errors")
         write(errors, into: &writer)
         writer.endObject()
-        return writer.bytes
     }
 
     func count(in metrics: IngestMetrics) {

@@ -17,42 +17,55 @@ struct RoutePlan: Sendable {
     var answer: any RouteAnswer
 }
 
-/// What a sender is told on success.
-protocol RouteAnswer: Sendable {
+/// What a sender is told on success. An object, so that it waits for Kafka without being copied.
+protocol RouteAnswer: AnyObject, Sendable {
     var status: Int { get }
-    /// The body, given where the records went.
-    func body(positions: [RecordPosition]) -> [UInt8]
+    /// Writes the body, given where the records went.
+    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter)
     /// Counts the request's items once they are acknowledged.
     func count(in metrics: IngestMetrics)
 }
 
 extension RouteAnswer {
     func count(in metrics: IngestMetrics) {}
-}
-
-/// An answer that is known beforehand.
-struct FixedAnswer: RouteAnswer {
-    let status: Int
-    let json: [UInt8]
-
-    func body(positions: [RecordPosition]) -> [UInt8] { json }
-}
-
-/// The answer of routes that write one record: which it is.
-struct WrittenAnswer: RouteAnswer {
-    let event: EventID
-
-    var status: Int { 202 }
 
     func body(positions: [RecordPosition]) -> [UInt8] {
         var writer = JSONWriter()
+        writeBody(positions, into: &writer)
+        return writer.bytes
+    }
+}
+
+/// An answer that is known beforehand.
+final class FixedAnswer: RouteAnswer {
+    let status: Int
+    private let json: [UInt8]
+
+    init(status: Int, json: [UInt8]) {
+        self.status = status
+        self.json = json
+    }
+
+    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) { writer.raw(json) }
+}
+
+/// The answer of routes that write one record: which it is.
+final class WrittenAnswer: RouteAnswer {
+    private let event: EventID
+
+    init(event: EventID) {
+        self.event = event
+    }
+
+    var status: Int { 202 }
+
+    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) {
         writer.beginObject()
         writer.key("event_id")
-        writer.string(appending: event.append(to:))
+        writer.string(ascii: event.ascii)
         writer.key("position")
-        writer.string(RecordPosition.token(positions))
+        writer.string(unescaped: RecordPosition.token(positions))
         writer.endObject()
-        return writer.bytes
     }
 }
 
@@ -72,9 +85,7 @@ extension RoutePlan {
 extension UserID {
     /// The key of a user's records.
     var key: [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(36)
-        append(to: &bytes)
-        return bytes
+        let text = ascii
+        return text.span.withUnsafeBufferPointer { Array($0) }
     }
 }

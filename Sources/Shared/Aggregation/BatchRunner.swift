@@ -40,14 +40,19 @@ public final class BatchRunner {
     }
 
     /// Small enough that merging and the database's work overlap; each portion costs the start of four statements.
-    static let portionDays = 1000
+    public static let portionDays = 1000
 
     public let store: BatchStore
+    private let portionDays: Int
     /// Told how long each stage took, on the runner's thread; stages that come in portions more than once a batch.
     public var onStage: ((Stage, Duration) -> Void)?
 
-    public init(store: BatchStore) {
+    /// - Parameters:
+    ///   - store: of the connection that batches run on.
+    ///   - portionDays: about how many days a portion has; tests make it small.
+    public init(store: BatchStore, portionDays: Int = BatchRunner.portionDays) {
         self.store = store
+        self.portionDays = portionDays
     }
 
     private func timed<Value>(_ stage: Stage, _ body: () throws -> Value) rethrows -> Value {
@@ -80,7 +85,7 @@ public final class BatchRunner {
         try transaction(fence, users: DaysMerge.users(of: records)) { snapshot in
             var merge = try timed(.confirm) { try DaysMerge(records, snapshot) }
             if !merge.tooManyOrigins.isEmpty { return .refused(.tooManyOrigins(merge.tooManyOrigins)) }
-            let portions = merge.needs().portions(ofDays: Self.portionDays)
+            let portions = merge.needs().portions(ofDays: portionDays)
             if portions.isEmpty {
                 let (writes, counts) = timed(.merge) { merge.finish(StoredDays()) }
                 return .write(writes, counts)

@@ -1,20 +1,22 @@
 /// Base64url without padding (RFC 7515), strict: no padding, no white space, no stray bits at the end.
 public enum Base64URL {
     public static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
-        var text: [UInt8] = []
-        text.reserveCapacity((bytes.count * 4 + 2) / 3)
-        var accumulator: UInt32 = 0
-        var bits = 0
-        for byte in bytes {
-            accumulator = accumulator << 8 | UInt32(byte)
-            bits += 8
-            while bits >= 6 {
-                bits -= 6
-                text.append(character(accumulator >> UInt32(bits) & 63))
+        [UInt8](unsafeUninitializedCapacity: (bytes.count * 4 + 2) / 3) { text, count in
+            var accumulator: UInt32 = 0
+            var bits = 0
+            for byte in bytes {
+                accumulator = accumulator << 8 | UInt32(byte)
+                bits += 8
+                while bits >= 6 {
+                    bits -= 6
+                    text.initializeElement(at: count, to: character(accumulator >> UInt32(bits) & 63))
+                    count += 1
+                }
             }
+            guard bits > 0 else { return }
+            text.initializeElement(at: count, to: character(accumulator << UInt32(6 - bits) & 63))
+            count += 1
         }
-        if bits > 0 { text.append(character(accumulator << UInt32(6 - bits) & 63)) }
-        return text
     }
 
     /// Appends the decoded bytes; false leaves `bytes` with a part of them.

@@ -1,8 +1,12 @@
 import Domain
 import Glibc
 
-/// The tokens verified last, by their bytes: a table of fixed size in which a newcomer replaces whoever has its slot.
+/// The tokens verified last, by their bytes: a table of fixed size. A token may stand in any slot of its set, so that
+/// few have to give way to each other; in a full set a newcomer replaces one of the four.
 struct TokenCache {
+    /// Slots of a set. Their hashes lie in one cache line.
+    private static let ways = 4
+
     /// Zero for an empty slot.
     private var hashes: [UInt64]
     private var tokens: [[UInt8]]
@@ -10,7 +14,7 @@ struct TokenCache {
     private let seed: (UInt64, UInt64)
 
     init(capacity: Int) {
-        var size = 1
+        var size = Self.ways
         while size < capacity, size < 1 << 20 { size *= 2 }
         hashes = Array(repeating: 0, count: size)
         tokens = Array(repeating: [], count: size)
@@ -42,8 +46,7 @@ struct TokenCache {
 
     /// The bytes are compared only where all 64 bits of the secret hash agree, so that time tells nothing of them.
     func find(_ token: UnsafeRawBufferPointer, hash: UInt64) -> VerifiedToken? {
-        let slot = slot(hash)
-        guard hashes[slot] == hash, let start = token.baseAddress else { return nil }
+        guard let slot = slot(of: hash), let start = token.baseAddress else { return nil }
         let isSame = tokens[slot].withUnsafeBytes { known in
             guard known.count == token.count, let other = known.baseAddress else { return false }
             return memcmp(start, other, token.count) == 0
@@ -52,7 +55,10 @@ struct TokenCache {
     }
 
     mutating func insert(_ token: UnsafeRawBufferPointer, hash: UInt64, _ verified: VerifiedToken) {
-        let slot = slot(hash)
+        let set = set(of: hash)
+        let vacant = (set..<(set + Self.ways)).first { hashes[$0] == 0 }
+        // Bits that chose neither the set nor anything else.
+        let slot = slot(of: hash) ?? vacant ?? set + Int(truncatingIfNeeded: hash >> 60) % Self.ways
         hashes[slot] = hash
         tokens[slot] = Array(token)
         self.verified[slot] = verified
@@ -60,8 +66,7 @@ struct TokenCache {
 
     /// Empties the slot of an expired token.
     mutating func remove(hash: UInt64) {
-        let slot = slot(hash)
-        guard hashes[slot] == hash else { return }
+        guard let slot = slot(of: hash) else { return }
         hashes[slot] = 0
         tokens[slot] = []
         verified[slot] = nil
@@ -72,8 +77,15 @@ struct TokenCache {
         self = TokenCache(capacity: hashes.count)
     }
 
-    private func slot(_ hash: UInt64) -> Int {
-        Int(truncatingIfNeeded: hash) & (hashes.count - 1)
+    /// Where a set begins.
+    private func set(of hash: UInt64) -> Int {
+        Int(truncatingIfNeeded: hash) & (hashes.count - 1) & ~(Self.ways - 1)
+    }
+
+    private func slot(of hash: UInt64) -> Int? {
+        let set = set(of: hash)
+        for slot in set..<(set + Self.ways) where hashes[slot] == hash { return slot }
+        return nil
     }
 
     @inline(__always)

@@ -38,34 +38,41 @@ extension Instant: CustomStringConvertible {
 
     /// Appends what `description` shows, as ASCII.
     public func append(to bytes: inout [UInt8]) {
+        let text = ascii
+        bytes.reserveCapacity(bytes.count + 27)
+        for index in 0..<27 { bytes.append(text[index]) }
+    }
+
+    /// What `description` shows.
+    public var ascii: InlineArray<27, UInt8> {
         let seconds = microseconds.flooredQuotient(1_000_000)
         // Wrapping: the floor of the smallest instants is below what fits, the difference is not.
         let fraction = microseconds &- seconds &* 1_000_000
         let day = seconds.flooredQuotient(86_400)
         let secondOfDay = Int(seconds - day * 86_400)
         let (year, month, dayOfMonth) = CalendarDay(daysSinceEpoch: Int32(clamping: day)).civil
-        func put(_ number: Int, _ width: Int) {
-            var divisor = 1
-            for _ in 1..<width { divisor *= 10 }
-            while divisor > 0 {
-                bytes.append(UInt8(truncatingIfNeeded: 48 + number / divisor % 10))
-                divisor /= 10
-            }
+        var text = InlineArray<27, UInt8>(repeating: UInt8(ascii: "-"))
+        func put(_ number: Int, at place: Int) {
+            text[place] = UInt8(truncatingIfNeeded: 48 + number / 10 % 10)
+            text[place + 1] = UInt8(truncatingIfNeeded: 48 + number % 10)
         }
-        put(year, 4)
-        bytes.append(UInt8(ascii: "-"))
-        put(month, 2)
-        bytes.append(UInt8(ascii: "-"))
-        put(dayOfMonth, 2)
-        bytes.append(UInt8(ascii: "T"))
-        put(secondOfDay / 3600, 2)
-        bytes.append(UInt8(ascii: ":"))
-        put(secondOfDay / 60 % 60, 2)
-        bytes.append(UInt8(ascii: ":"))
-        put(secondOfDay % 60, 2)
-        bytes.append(UInt8(ascii: "."))
-        put(Int(fraction), 6)
-        bytes.append(UInt8(ascii: "Z"))
+        put(year / 100, at: 0)
+        put(year, at: 2)
+        put(month, at: 5)
+        put(dayOfMonth, at: 8)
+        text[10] = UInt8(ascii: "T")
+        put(secondOfDay / 3600, at: 11)
+        text[13] = UInt8(ascii: ":")
+        put(secondOfDay / 60 % 60, at: 14)
+        text[16] = UInt8(ascii: ":")
+        put(secondOfDay % 60, at: 17)
+        text[19] = UInt8(ascii: ".")
+        let micros = Int(fraction)
+        put(micros / 10_000, at: 20)
+        put(micros / 100, at: 22)
+        put(micros, at: 24)
+        text[26] = UInt8(ascii: "Z")
+        return text
     }
 }
 

@@ -53,14 +53,39 @@ public struct UUID128: Hashable, Comparable, Sendable {
 
     /// Appends the lower-case text form, 36 bytes of ASCII.
     public func append(to bytes: inout [UInt8]) {
-        for position in 0..<32 {
-            if position == 8 || position == 12 || position == 16 || position == 20 {
-                bytes.append(UInt8(ascii: "-"))
-            }
-            let word = position < 16 ? high : low
-            let nibble = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (position % 16)) & 0xf)
-            bytes.append(nibble < 10 ? 48 + nibble : 87 + nibble)
+        let text = ascii
+        bytes.reserveCapacity(bytes.count + 36)
+        for index in 0..<36 { bytes.append(text[index]) }
+    }
+
+    /// The lower-case text form.
+    public var ascii: InlineArray<36, UInt8> {
+        let (first, second) = (Self.digits(high >> 32), Self.digits(high))
+        let (third, fourth) = (Self.digits(low >> 32), Self.digits(low))
+        var text = InlineArray<36, UInt8>(repeating: UInt8(ascii: "-"))
+        for index in 0..<4 {
+            let (lower, upper) = (UInt64(index * 8), UInt64(index * 8 + 32))
+            text[index] = UInt8(truncatingIfNeeded: first >> lower)
+            text[index + 4] = UInt8(truncatingIfNeeded: first >> upper)
+            text[index + 9] = UInt8(truncatingIfNeeded: second >> lower)
+            text[index + 14] = UInt8(truncatingIfNeeded: second >> upper)
+            text[index + 19] = UInt8(truncatingIfNeeded: third >> lower)
+            text[index + 24] = UInt8(truncatingIfNeeded: third >> upper)
+            text[index + 28] = UInt8(truncatingIfNeeded: fourth >> lower)
+            text[index + 32] = UInt8(truncatingIfNeeded: fourth >> upper)
         }
+        return text
+    }
+
+    /// The eight digits of the lower 32 bits, the first in the lowest byte: all at once.
+    private static func digits(_ word: UInt64) -> UInt64 {
+        var spread = word & 0xffff_ffff
+        spread = (spread & 0xffff) << 32 | spread >> 16
+        spread = (spread & 0x0000_00ff_0000_00ff) << 16 | (spread & 0x0000_ff00_0000_ff00) >> 8
+        spread = (spread & 0x000f_000f_000f_000f) << 8 | (spread & 0x00f0_00f0_00f0_00f0) >> 4
+        // One for each digit from ten on: those are letters.
+        let letters = (spread &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+        return spread &+ 0x3030_3030_3030_3030 &+ letters &* 0x27
     }
 
     public static func < (left: UUID128, right: UUID128) -> Bool {

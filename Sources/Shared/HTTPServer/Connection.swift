@@ -10,6 +10,8 @@ final class Connection {
     var backlog = Backlog()
     /// Counts requests, over all clients of this slot, so that a late answer can't reach the wrong one.
     var serial: UInt32 = 0
+    /// Nothing was asked on it so far.
+    var isNew = true
     /// The kernel may have bytes for us.
     var isReadable = false
     /// The client has closed its sending side.
@@ -37,6 +39,7 @@ final class Connection {
         machine.open()
         isReadable = false
         peerIsDone = false
+        isNew = true
         beginMessage()
     }
 

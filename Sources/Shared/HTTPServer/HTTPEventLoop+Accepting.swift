@@ -4,7 +4,9 @@ extension HTTPEventLoop {
     private static let acceptsPerTurn = 64
     private static let acceptPause: UInt64 = 100_000_000
 
-    func acceptSome(_ listener: Int32) {
+    /// Whether there may be more.
+    @discardableResult
+    func acceptSome(_ listener: Int32) -> Bool {
         for _ in 0..<Self.acceptsPerTurn {
             let fd = acceptClient(listener)
             if fd >= 0 {
@@ -14,12 +16,20 @@ extension HTTPEventLoop {
             switch errno {
             case EMFILE, ENFILE, ENOBUFS, ENOMEM:
                 pauseAccepting(errno)
-                return
+                return false
             case EINTR, ECONNABORTED, EPROTO:
                 continue
             default:
-                return
+                return false
             }
+        }
+        return true
+    }
+
+    /// Takes in the clients whom the kernel has let in already: closing the listener would reset them.
+    func acceptWaiting() {
+        for listener in listeners {
+            while acceptSome(listener) {}
         }
     }
 

@@ -121,7 +121,9 @@ extension HTTPEventLoop {
         if hasMore || connection.isReadable || isDraining { enqueue(connection) }
     }
 
-    /// Answers with the server's own problem and closes.
+    /// Answers with the server's own problem and closes: where the next request would begin is not known, or what comes
+    /// until there is more than anybody should send. What is wrong with a body whose end is known is answered by
+    /// `decline`, which keeps the connection.
     func refuse(_ connection: Connection, _ refusal: Refusal) {
         observer?.requestRefused(status: refusal.status, reason: refusal.code)
         connection.machine.closeAfterAnswer()
@@ -165,7 +167,7 @@ extension HTTPEventLoop {
             let connection = connections[slot]
             switch connection.machine.deadlinePassed(hasBytes: connection.input.messageBytes > 0) {
             case .refuse: refuse(connection, .timeout)
-            case .leaveIdle: leave(connection, reason: "idle")
+            case .leaveIdle: leave(connection, reason: isDraining ? "drain" : "idle")
             case .leaveSlowReader: leave(connection, reason: "slow_reader")
             case .leaveDone: leave(connection, reason: "server_done")
             case .expire:

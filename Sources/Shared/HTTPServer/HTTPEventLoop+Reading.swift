@@ -66,7 +66,7 @@ extension HTTPEventLoop {
         }
         if connection.state == .reading, connection.input.messageBytes == 0 {
             connection.input.release(to: pool)
-            if isDraining { leave(connection, reason: "drain") }
+            if isDraining, !connection.isNew { leave(connection, reason: "drain") }
         }
     }
 
@@ -96,6 +96,7 @@ extension HTTPEventLoop {
 
     func beginArrival(_ connection: Connection) {
         connection.isArriving = true
+        connection.isNew = false
         connection.arrivedAt = now
         deadlines[connection.slot] = now &+ limits.requestTimeout
     }
@@ -117,6 +118,7 @@ extension HTTPEventLoop {
     private func serve(_ connection: Connection) {
         guard let message = connection.input.message else { return }
         let head = connection.parser.head
+        if let refusal = head.pointee.declined { return decline(connection, refusal) }
         var body = UnsafeRawBufferPointer(start: message + head.pointee.bodyStart, count: head.pointee.bodyLength)
         if head.pointee.isGzip {
             let nothing = UnsafeRawBufferPointer(start: nil, count: 0)

@@ -147,13 +147,19 @@ public final class HTTPEventLoop: @unchecked Sendable {
     }
 
     /// Stops listening, answers what is in flight with `Connection: close` and ends `run()` when no client is left, or
-    /// after `deadline`. On the loop's thread: elsewhere use `post`.
+    /// after `deadline`. Clients whom the kernel has let in by now are served once, if they ask within the configured
+    /// `lingerTimeout`. On the loop's thread: elsewhere use `post`.
     public func beginDrain(deadline: Duration = .seconds(20)) {
         guard !isDraining else { return }
         isDraining = true
         drainDeadline = monotonicNow() &+ deadline.clampedNanoseconds
+        acceptWaiting()
         closeListeners()
         for connection in connections where connection.state == .reading && connection.input.messageBytes == 0 {
+            // Whoever has connected to ask something, and has not asked yet, may do so for a moment.
+            if connection.isNew {
+                deadlines[connection.slot] = min(deadlines[connection.slot], now &+ limits.lingerTimeout)
+            }
             // A request may be in the socket already: it is read before the connection counts as idle.
             connection.isReadable = true
             enqueue(connection)

@@ -28,6 +28,9 @@ public struct HTTPRequest: ~Copyable {
         method = parser.head.pointee.method
     }
 
+    /// The body came compressed: the handler was asked for its use before.
+    public var isCompressed: Bool { head.pointee.isGzip }
+
     /// The target up to `?`, without decoding of percent signs. Never empty.
     public var path: UnsafeRawBufferPointer { bytes(head.pointee.path) }
 
@@ -82,6 +85,8 @@ struct RequestHead {
     var isChunked = false
     var isGzip = false
     var wantsContinue = false
+    /// The request is turned away once its body, whose end is known, has been read.
+    var declined: Refusal?
     var isComplete = false
     var headerCount = 0
     /// Bytes of request line and headers, with the empty line.
@@ -100,6 +105,7 @@ struct RequestHead {
     mutating func reset() {
         isGzip = false
         wantsContinue = false
+        declined = nil
         isComplete = false
         headerCount = 0
         length = 0

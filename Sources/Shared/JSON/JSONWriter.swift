@@ -126,10 +126,26 @@ public struct JSONWriter: ~Copyable {
         beginItem(length + 2)
         let place = start + count
         place[0] = UInt8(ascii: "\"")
-        for index in 0..<length { place[index + 1] = text[index] }
+        text.span.withUnsafeBufferPointer {
+            (place + 1).update(from: $0.baseAddress ?? UnsafePointer(place), count: length)
+        }
         place[length + 1] = UInt8(ascii: "\"")
         count += length + 2
         needsComma = true
+    }
+
+    /// Bytes that need no escaping, such as base64url.
+    public mutating func string(unescaped text: [UInt8]) {
+        beginItem(text.count + 2)
+        put(UInt8(ascii: "\""))
+        text.withUnsafeBufferPointer { put($0) }
+        put(UInt8(ascii: "\""))
+        needsComma = true
+    }
+
+    /// Lends what was written so far, without a copy.
+    public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
+        try body(UnsafeRawBufferPointer(start: start, count: count))
     }
 
     /// Lets `body` append the inside of a string that needs no escaping.
@@ -172,7 +188,8 @@ public struct JSONWriter: ~Copyable {
     /// JSON that is already written.
     public mutating func raw(_ json: some Collection<UInt8>) {
         beginItem(json.count)
-        for byte in json { put(byte) }
+        let done: Void? = json.withContiguousStorageIfAvailable { put($0) }
+        if done == nil { for byte in json { put(byte) } }
         needsComma = true
     }
 
@@ -204,6 +221,34 @@ public struct JSONWriter: ~Copyable {
         case .false: bool(false)
         case .null: null()
         }
+    }
+
+    /// The same for a value that may take so many bytes and no more: writing stops soon behind them, however long it is.
+    ///
+    /// - Returns: whether it was short enough; else what was written is no JSON.
+    public mutating func value(_ value: JSONValue, atMost limit: Int) -> Bool {
+        let start = count
+        func isWithin(_ more: Int) -> Bool { count - start + more <= limit }
+        guard isWithin(1) else { return false }
+        if var members = value.object {
+            beginObject()
+            while let (key, member) = members.next() {
+                guard isWithin(key.count + 4) else { return false }
+                self.key(text: key)
+                guard self.value(member, atMost: limit - (count - start)) else { return false }
+            }
+            endObject()
+        } else if var elements = value.array {
+            beginArray()
+            while let element = elements.next() {
+                guard self.value(element, atMost: limit - (count - start)) else { return false }
+            }
+            endArray()
+        } else {
+            if let text = value.text, !isWithin(text.count + 2) { return false }
+            self.value(value)
+        }
+        return isWithin(0)
     }
 
     private mutating func literal(_ text: StaticString) {

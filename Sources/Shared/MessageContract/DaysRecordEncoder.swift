@@ -56,7 +56,7 @@ public struct DaysRecord: Hashable, Sendable {
         }
         if let observedAt {
             writer.key("observed_at")
-            writer.string(appending: observedAt.append(to:))
+            writer.string(ascii: observedAt.ascii)
         }
         writer.key("time_zone")
         writer.string(timeZone)

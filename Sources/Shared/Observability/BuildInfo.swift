@@ -9,7 +9,7 @@ public struct BuildInfo: Hashable, Sendable {
         self.number = number
     }
 
-    public static let current = BuildInfo(version: "0.1.0", number: 1)
+    public static let current = BuildInfo(version: "0.1.0", number: 2)
 }
 
 extension BuildInfo: CustomStringConvertible {

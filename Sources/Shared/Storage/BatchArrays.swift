@@ -176,24 +176,18 @@ struct BatchArrays {
         blobs.reset()
         for index in writes.indices where (writes[index].state.place != nil) == areStored {
             let state = writes[index].state
-            if let place = state.place {
-                places.append(tidBlock: place.block, offset: place.offset)
-            } else {
-                append(writes[index].key)
-            }
+            if let place = state.place { places.append(tidBlock: place.block, offset: place.offset) }
+            append(writes[index].key)
             longs.append(int8: state.lastPushAt)
             moreLongs.append(int8: state.lastDataAt)
             if state.window.isEmpty { blobs.appendNull() } else { blobs.append(bytea: state.window.span) }
         }
         guard longs.count > 0 else { return 0 }
         parameters.reset()
-        if areStored {
-            parameters.append(places)
-        } else {
-            parameters.append(users)
-            parameters.append(sources)
-            parameters.append(origins)
-        }
+        if areStored { parameters.append(places) }
+        parameters.append(users)
+        parameters.append(sources)
+        parameters.append(origins)
         parameters.append(longs)
         parameters.append(moreLongs)
         parameters.append(blobs)

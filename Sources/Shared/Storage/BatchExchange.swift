@@ -1,5 +1,5 @@
 internal import Domain
-internal import Postgres
+public import Postgres
 
 /// What a batch reads of its days and what it writes, in one conversation with the server: while the days of one portion
 /// are merged, the server reads those of the next or writes those of the one before.
@@ -165,8 +165,16 @@ extension BatchStore {
     }
 
     /// Somebody wrote without the account's lock. Nothing of ours stays; the next try reads what is there now.
-    private static let movedRow = PostgresError(
+    static let movedRow = PostgresError(
         sqlState: "40001",
         message: "a row was not where it had been read under the account's lock; the batch is tried again"
     )
+}
+
+extension PostgresError {
+    /// A batch found a row elsewhere than where it had read it: somebody writes without the accounts' locks. Trying again
+    /// helps if they were a person and not if they are a trigger or a damaged index.
+    public var isMovedRow: Bool {
+        sqlState == BatchStore.movedRow.sqlState && message == BatchStore.movedRow.message
+    }
 }

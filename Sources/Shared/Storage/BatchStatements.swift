@@ -130,15 +130,18 @@ enum BatchStatements {
             unnest($6::bytea[])
         """
 
-    /// $1 places, $2 last push, $3 last data, $4 windows.
+    /// $1 places, $2 users, $3 sources, $4 origins, $5 last push, $6 last data, $7 windows. The place alone would do
+    /// under the account's lock; a window in another's row would be believed.
     static let updateConnections = """
         UPDATE connections AS row
         SET last_push_at = new.last_push_at, last_data_at = new.last_data_at, recent_window = new.recent_window
         FROM (
-            SELECT unnest($1::tid[]) AS place, unnest($2::int8[]) AS last_push_at, unnest($3::int8[]) AS last_data_at,
-                unnest($4::bytea[]) AS recent_window
+            SELECT unnest($1::tid[]) AS place, unnest($2::uuid[]) AS user_id, unnest($3::int2[]) AS source,
+                unnest($4::text[]) AS origin, unnest($5::int8[]) AS last_push_at, unnest($6::int8[]) AS last_data_at,
+                unnest($7::bytea[]) AS recent_window
         ) AS new
-        WHERE row.ctid = new.place
+        WHERE row.ctid = new.place AND row.user_id = new.user_id AND row.source = new.source
+            AND row.origin = new.origin
         """
 
     /// $1 users, $2 sources, $3 origins.

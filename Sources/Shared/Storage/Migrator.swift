@@ -44,7 +44,7 @@ public struct Migrator {
         Migration(version: 2, name: "roles", oldestBuild: 1, sql: PackageResources.V0002_roles_sql),
         Migration(version: 3, name: "wake_schedule", oldestBuild: 1, sql: PackageResources.V0003_wake_schedule_sql),
         Migration(version: 4, name: "device_tokens", oldestBuild: 1, sql: PackageResources.V0004_device_tokens_sql),
-        Migration(version: 5, name: "window_format", oldestBuild: 1, sql: PackageResources.V0005_window_format_sql),
+        Migration(version: 5, name: "window_format", oldestBuild: 2, sql: PackageResources.V0005_window_format_sql),
         Migration(version: 7, name: "operations", oldestBuild: 1, sql: PackageResources.V0007_operations_sql),
     ]
 

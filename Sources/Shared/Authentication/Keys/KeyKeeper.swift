@@ -32,6 +32,8 @@ public final class KeyKeeper: Sendable {
     /// Raised to end a wait early; a new one takes its place then.
     private let wake = Mutex(StopFlag())
     private let thread = Mutex<WorkerThread?>(nil)
+    private let fetchesKeys: Bool
+    private let turnCount = Atomic<Int>(0)
 
     private struct Sources {
         var secrets = KeySet()
@@ -64,6 +66,7 @@ public final class KeyKeeper: Sendable {
         self.time = time
         self.log = log
         self.onUsable = onUsable
+        fetchesKeys = given.jwksURL != nil
         let now = time.monotonicNanoseconds()
         var sources = Sources(
             files: given.files.map { KeyFile($0.kind, $0.path) },
@@ -107,7 +110,8 @@ public final class KeyKeeper: Sendable {
 
     /// Starts the thread.
     public func start() throws {
-        ring.whenKeyIsUnknown { [weak self] in self?.endWait() }
+        // Without a URL there is nobody to ask: tokens with made-up keys must not wake the thread again and again.
+        if fetchesKeys { ring.whenKeyIsUnknown { [weak self] in self?.endWait() } }
         let started = try WorkerThread.spawn(name: "keys") { [self] in
             while !stop.isRaised {
                 let milliseconds = turn()
@@ -130,9 +134,13 @@ public final class KeyKeeper: Sendable {
 
     private func endWait() { wake.withLock { $0 }.raise() }
 
+    /// How often the thread looked, for tests.
+    var turns: Int { turnCount.load(ordering: .relaxed) }
+
     /// Does what is due; returns how long nothing will be, in milliseconds.
     func turn() -> Int {
-        sources.withLock { sources in
+        turnCount.wrappingAdd(1, ordering: .relaxed)
+        return sources.withLock { sources in
             let now = time.monotonicNanoseconds()
             var hasChanged = false
             if now >= sources.nextLook {
@@ -143,8 +151,6 @@ public final class KeyKeeper: Sendable {
             if let url = sources.url {
                 if ring.hasUnknownKey { sources.schedule.keyIsUnknown(now) }
                 if sources.schedule.isDue(now) { refresh(url, &sources, now) }
-            } else {
-                ring.forgetUnknownKey()
             }
             var next = sources.files.isEmpty ? Int64.max : sources.nextLook
             if sources.url != nil { next = min(next, sources.schedule.due) }

@@ -32,13 +32,13 @@ public final class KeyRing: Sendable {
         }
     }
 
-    /// A token named a key that is not here. Costs one atomic operation while somebody was told already.
+    /// A token named a key that is not here. Costs one atomic operation once that is known.
     func keyIsUnknown() {
         guard !isWanted.exchange(true, ordering: .acquiringAndReleasing) else { return }
         onWanted.withLock { $0 }?()
     }
 
-    /// Calls `body` on a verifier's thread when a key is unknown, once until `takeWanted`.
+    /// Calls `body` on a verifier's thread when a key is unknown, once until `forgetUnknownKey`.
     func whenKeyIsUnknown(_ body: @escaping @Sendable () -> Void) { onWanted.withLock { $0 = body } }
 
     var hasUnknownKey: Bool { isWanted.load(ordering: .acquiring) }

@@ -38,9 +38,9 @@ static inline int daybook_kafka_event_descriptor(void)
     return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 }
 
-// Swift's Glibc module has no mallopt.
-static inline void daybook_keep_freed_blocks(void)
+// Swift's Glibc module has no mallopt. See KafkaMemory.
+static inline void daybook_keep_freed_pages(int block_mib, int pages_mib)
 {
-    mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
-    mallopt(M_TRIM_THRESHOLD, 128 * 1024 * 1024);
+    mallopt(M_MMAP_THRESHOLD, block_mib << 20);
+    mallopt(M_TRIM_THRESHOLD, pages_mib << 20);
 }

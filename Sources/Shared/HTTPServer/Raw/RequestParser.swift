@@ -239,13 +239,14 @@ extension ParserState {
         if head.has(.contentEncoding) {
             let coding = bytes(.contentEncoding)
             head.isGzip = equalsLowercased(coding, "gzip") || equalsLowercased(coding, "x-gzip")
-            guard head.isGzip || equalsLowercased(coding, "identity") else { return .contentEncoding }
+            if !head.isGzip, !equalsLowercased(coding, "identity") { head.declined = .contentEncoding }
         }
         if head.has(.expect), !head.isHTTP10 {
             guard equalsLowercased(bytes(.expect), "100-continue") else { return .expectation }
             head.wantsContinue = head.isChunked || head.contentLength > 0
         }
-        return nil
+        // Whether a client that waits for leave still sends its body after another answer, nobody knows.
+        return head.wantsContinue ? head.declined : nil
     }
 
     /// Reads the end of the request line itself: llhttp also takes HTTP/0.9 (nothing there) and RTSP.

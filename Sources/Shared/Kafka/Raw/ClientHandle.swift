@@ -1,5 +1,6 @@
 import CRdKafka
 import Glibc
+import Synchronization
 
 /// Owns one `rd_kafka_t`. Whatever must be freed before it (records, queues, topic handles) keeps it alive.
 ///
@@ -7,6 +8,8 @@ import Glibc
 final class ClientHandle: @unchecked Sendable {
     let pointer: OpaquePointer
     let sink: LogSink
+    /// Whoever lets go of the client last does not wait for its end.
+    let endsUnawaited = Atomic<Bool>(false)
 
     init(
         _ kind: rd_kafka_type_t,
@@ -33,7 +36,8 @@ final class ClientHandle: @unchecked Sendable {
 
     deinit {
         let ending = EndingClient(pointer: pointer, sink: sink)
-        if !ending.finish(withinSeconds: 15) {
+        let seconds = endsUnawaited.load(ordering: .acquiring) ? 0 : 15
+        if !ending.finish(withinSeconds: seconds), seconds > 0 {
             sink.line(severity: 3, facility: "CLOSE", text: "the client did not end within 15 s; its threads are left")
         }
     }
@@ -61,6 +65,17 @@ final class ClientHandle: @unchecked Sendable {
         let code = rd_kafka_get_watermark_offsets(pointer, partition.topic, partition.partition, &low, &high)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, high >= 0 else { return nil }
         return KafkaWatermarks(low: low, high: high)
+    }
+
+    /// Asks the partition's leader for the log's end and forgets the answer.
+    ///
+    /// From 2.3 on such a request has the time-out of its caller and a missed one costs the connection, so newer
+    /// versions are not asked.
+    func askForEnd(_ partition: TopicPartition, timeoutMilliseconds: Int32) {
+        guard rd_kafka_version() < 0x0203_0000 else { return }
+        let list = PartitionList(capacity: 1)
+        list.add(partition, offset: Int64(RD_KAFKA_OFFSET_END))
+        _ = rd_kafka_offsets_for_times(pointer, list.pointer, timeoutMilliseconds)
     }
 
     /// Blocks up to the time given; asks the partition's leader.
@@ -133,6 +148,8 @@ private final class EndingClient: @unchecked Sendable {
         done.deallocate()
     }
 
+    /// With 0 seconds it does not wait at all.
+    ///
     /// - Returns: whether the library ended in time; else its thread goes on and frees everything when it can.
     func finish(withinSeconds seconds: Int) -> Bool {
         var thread = pthread_t()
@@ -143,6 +160,7 @@ private final class EndingClient: @unchecked Sendable {
             return true
         }
         pthread_detach(thread)
+        guard seconds > 0 else { return false }
         var limit = timespec()
         clock_gettime(CLOCK_REALTIME, &limit)
         limit.tv_sec += seconds

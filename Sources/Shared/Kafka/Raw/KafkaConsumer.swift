@@ -60,11 +60,11 @@ public final class KafkaConsumer {
     public func poll(timeoutMilliseconds: Int32) -> KafkaPoll {
         if isClosed { return .nothing }
         let deadline = Deadline(milliseconds: timeoutMilliseconds)
-        repeat {
+        // What concerns the client alone (an offset was committed) does not count as an end, whatever the time.
+        while true {
             guard let event = rd_kafka_queue_poll(queue, deadline.remaining) else { return .nothing }
             if let found = take(event) { return found }
-        } while deadline.remaining > 0
-        return .nothing
+        }
     }
 
     /// Starts reading these partitions, and only these, none of them paused. Call it once after each `.assigned`, with
@@ -118,6 +118,12 @@ public final class KafkaConsumer {
     /// The log's ends as the last fetch saw them, for figures of lag; nil before the first fetch. Does not block.
     public func cachedWatermarks(_ partition: TopicPartition) -> KafkaWatermarks? {
         client.cachedWatermarks(partition)
+    }
+
+    /// Wakes the thread that fetches this partition, by a question to its leader whose answer nobody waits for longer
+    /// than the time given. Here rather than `watermarks`, which librdkafka 2.0.2 lets wait for a leader that hangs.
+    public func wakeFetcher(_ partition: TopicPartition, timeoutMilliseconds: Int32) {
+        client.askForEnd(partition, timeoutMilliseconds: timeoutMilliseconds)
     }
 
     /// Blocks up to the time given.

@@ -147,6 +147,12 @@ public final class KafkaProducer: @unchecked Sendable {
         flush(timeoutMilliseconds: 1000, body)
     }
 
+    /// From now on nobody waits for the library's threads when the last reference is gone: they end by themselves. For
+    /// a producer that others on a loop's thread may be the last to hold.
+    public func retire() {
+        client.endsUnawaited.store(true, ordering: .releasing)
+    }
+
     /// Records that were taken and have no drained report yet (and events that wait with them).
     public var outstandingCount: Int { Int(max(0, rd_kafka_outq_len(client.pointer))) }
 
