@@ -1,5 +1,5 @@
 # Shorthand for the scripts; nothing needs make.
-.PHONY: run demo test quick ci nightly fuzz soak bench-ingest bench-aggregator bench-wake torture check-deploy load-stack lint format clean
+.PHONY: run demo test quick ci nightly fuzz soak bench-ingest bench-aggregator bench-wake torture drill check-deploy load-stack lint format clean
 
 run:
 	@Scripts/run
@@ -48,6 +48,9 @@ format:
 
 torture:
 	@Scripts/torture
+
+drill:
+	@Scripts/drill
 
 clean:
 	@rm -rf .build

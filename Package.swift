@@ -156,7 +156,10 @@ let unitTests: [Target] = [
     ),
     tests(
         "Daybook",
-        ["Configuration", "Daybook", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Storage"]
+        [
+            "Aggregation", "AggregatorWorker", "Configuration", "Daybook", "DevelopmentStack", "Domain", "Kafka",
+            "MessageContract", "Storage",
+        ]
     ),
 ]
 

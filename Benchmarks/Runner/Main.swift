@@ -1,7 +1,7 @@
 import Glibc
 
-/// `benchmarks ingest [--quick]`, `benchmarks aggregator [--quick]`, `benchmarks wake-push [--quick]`,
-/// `benchmarks wake-scan [--quick]`, `benchmarks decode` and `benchmarks load` (one service under load, for a profiler) print figures; they exit with 0 whether goals
+/// `benchmarks ingest [--quick]`, `aggregator [--quick]`, `replay [--quick]`, `wake-push [--quick]`, `wake-scan
+/// [--quick]`, `decode` and `load` (one service under load, for a profiler) print figures; they exit with 0 whether goals
 /// are reached or not. `benchmarks soak` exits with 1 if memory grew or a request stalled.
 @main
 struct Main {
@@ -21,6 +21,7 @@ struct Main {
             case (["aggregator"], 0): try AggregatorBenchmark(isQuick: isQuick).run()
             case (["wake-push"], 0): try WakePushBenchmark(isQuick: isQuick).run()
             case (["wake-scan"], 0): try WakeScanBenchmark(isQuick: isQuick).run()
+            case (["replay"], 0): try ReplayBenchmark(isQuick: isQuick).run()
             case (["decode"], 0): say(try DecodeBenchmark(days: 15).summary)
             case (["soak"], 1): if try !Soak(seconds: max(6, numbers[0])).run() { exit(1) }
             case (["load", "ours"], 3), (["load", "floor"], 3), (["load", "rust"], 3), (["load", "go"], 3):
@@ -29,7 +30,7 @@ struct Main {
                 try IngestBenchmark.load(kind, shape, seconds: numbers[2])
             default:
                 say(
-                    "usage: benchmarks ingest [--quick] | aggregator [--quick] | decode"
+                    "usage: benchmarks ingest [--quick] | aggregator [--quick] | replay [--quick] | decode"
                         + " | wake-push [--quick] | wake-scan [--quick]"
                         + " | soak SECONDS"
                         + " | load ours|floor|rust|go CONNECTIONS DAYS SECONDS"

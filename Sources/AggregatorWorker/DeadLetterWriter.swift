@@ -95,7 +95,7 @@ final class DeadLetterWriter {
                 try producer.produce(topicIndex: 0, key: key, value: isWhole ? value : nil, tag: tag) { headers in
                     if isWhole {
                         record.forEachHeader { name, value in
-                            if !Self.isOurs(name) { headers.add(nameBytes: name, value) }
+                            if !DeadLetterHeaders.contains(name) { headers.add(nameBytes: name, value) }
                         }
                     } else {
                         headers.add(DeadLetterHeaders.omittedBytes, String(size))
@@ -110,19 +110,6 @@ final class DeadLetterWriter {
                     headers.add(DeadLetterHeaders.attempt, String(min(max(attempt, 0), 1_000_000) + 1))
                 }
             }
-        }
-    }
-
-    private static let ours: [StaticString] = [
-        DeadLetterHeaders.topic, DeadLetterHeaders.partition, DeadLetterHeaders.offset, DeadLetterHeaders.timestamp,
-        DeadLetterHeaders.clusterID, DeadLetterHeaders.reason, DeadLetterHeaders.build, DeadLetterHeaders.attempt,
-        DeadLetterHeaders.omittedBytes,
-    ]
-
-    private static func isOurs(_ name: UnsafeRawBufferPointer) -> Bool {
-        ours.contains { known in
-            known.utf8CodeUnitCount == name.count
-                && UnsafeRawBufferPointer(start: known.utf8Start, count: name.count).elementsEqual(name)
         }
     }
 }

@@ -10,17 +10,24 @@ import Storage
 enum StatusCommand: Command {
     static let spec = CommandSpec(
         path: ["status"],
-        summary: "shows the parts, the lag by partition and the database",
+        summary: "shows the parts, the lag by partition, the wake queue and the database",
         description: [
             "Shows every part of the local stack with its pid and whether it is ready, how many records of each "
                 + "partition the workers have not applied yet, and whether the database answers and has this build's "
                 + "tables.",
             "Where no local stack runs but DAYBOOK_DATABASE_URL and DAYBOOK_KAFKA_BROKERS are set, it looks at those. "
-                + "Lag alone is no fault; a part that is not ready, a partition that the brake has stopped, or a "
-                + "database that is behind is one.",
+                + "Lag alone is no fault; a part that is not ready, a partition that the brake has stopped, a record that "
+                + "waits for longer than --max-lag, or a database that is behind is one.",
+            "BEHIND is how long ago the first record that waits had arrived. With --watch it "
+                + "looks again and again, and shows rates since the last look: on a terminal in place, elsewhere one "
+                + "block below the other. The exit status is that of the last look.",
         ],
         options: [
             .flag("all", "Show the partitions without lag, too."),
+            .value("max-lag", "TIME", "A record that waits for longer is a fault.", default: "5m"),
+            .flag("watch", "Look again until Ctrl-C."),
+            .value("interval", "TIME", "With --watch: between two looks.", default: "2s"),
+            .value("count", "N", "With --watch: so many looks, then end."),
             .flag("json", "Everything as JSON."),
         ],
         environment: [
@@ -29,6 +36,7 @@ enum StatusCommand: Command {
         ],
         examples: [
             .init("daybook status", "A look."),
+            .init("daybook status --watch", "While something is going on."),
             .init("daybook status --json | grep '\"lag\"'", "For a script."),
         ],
         statuses: [
@@ -47,7 +55,51 @@ enum StatusCommand: Command {
                 next: "Start it with `daybook up`, or set DAYBOOK_DATABASE_URL and DAYBOOK_KAFKA_BROKERS."
             )
         }
+        let limit = try arguments.duration("max-lag") ?? 300
+        guard arguments.has("watch") else {
+            let status = collect(access, limit)
+            show(status, arguments, context.console)
+            return status.isFine ? .success : .failure
+        }
+        return try watch(access, limit, arguments, context.console)
+    }
+
+    private static func watch(
+        _ access: StackAccess,
+        _ limit: Int,
+        _ arguments: Arguments,
+        _ console: Console
+    ) throws -> ExitCode {
+        let signals = StopSignals()
+        let interval = try arguments.duration("interval") ?? 2
+        let count = try arguments.integer("count", in: 1...1_000_000_000) ?? .max
+        var before: (status: StackStatus, at: Double)?
+        for look in 1...count {
+            let now = monotonicSeconds()
+            var status = collect(access, limit)
+            if let before { status.measure(since: before.status, seconds: now - before.at) }
+            // Home, then the picture, then away with what is left of the old one: no flicker.
+            if console.isOutputTerminal { console.draw("\u{1B}[H\u{1B}[2J") }
+            if !arguments.has("json") { console.print(console.out.faint(DayText.moment(.now))) }
+            show(status, arguments, console)
+            if !console.isOutputTerminal && !arguments.has("json") { console.print() }
+            before = (status, now)
+            if look == count || signals.wait(milliseconds: interval * 1000) != nil { break }
+        }
+        return before?.status.isFine ?? true ? .success : .failure
+    }
+
+    private static func show(_ status: StackStatus, _ arguments: Arguments, _ console: Console) {
+        if arguments.has("json") {
+            console.print(status.json.text())
+        } else {
+            for line in status.text(console.out, allPartitions: arguments.has("all")) { console.print(line) }
+        }
+    }
+
+    private static func collect(_ access: StackAccess, _ limit: Int) -> StackStatus {
         var status = StackStatus()
+        status.maximumLagSeconds = limit
         if let record = access.record {
             status.local = "up since \(record.startedAt), pid \(record.supervisor.pid), in \(access.folder.path)"
             status.parts = record.parts.map(look)
@@ -55,17 +107,11 @@ enum StatusCommand: Command {
         let offsets = database(access, &status)
         do {
             status.lags = try lags(access, offsets)
+            try ask(&status.lags, access)
         } catch {
             status.kafkaProblem = CommandFailure.from(error).message
         }
-        if arguments.has("json") {
-            context.console.print(status.json.text())
-        } else {
-            for line in status.text(context.console.out, allPartitions: arguments.has("all")) {
-                context.console.print(line)
-            }
-        }
-        return status.isFine ? .success : .failure
+        return status
     }
 
     private static func look(_ part: StackRecord.Part) -> StackStatus.Part {
@@ -96,6 +142,9 @@ enum StatusCommand: Command {
             }
             status.database = .init(isReachable: true, migration: Int(version), newest: newest, problem: problem)
             guard version > 0 else { return [:] }
+            if problem == nil {
+                status.database?.health = try DatabaseHealth.read(connection, now: Instant.now.microseconds)
+            }
             let all = try OffsetsStore(connection).all()
             return Dictionary(all.map { ($0.name, $0.state) }, uniquingKeysWith: { first, _ in first })
         } catch {
@@ -122,6 +171,23 @@ enum StatusCommand: Command {
         }
     }
 
+    /// Looks at the first record that waits, of those partitions where most do.
+    private static func ask(_ lags: inout [StackStatus.Lag], _ access: StackAccess) throws {
+        let waiting = lags.indices.filter { lags[$0].records > 0 }.sorted { lags[$0].records > lags[$1].records }
+        guard !waiting.isEmpty else { return }
+        let reader = try access.kafkaReader()
+        for index in waiting.prefix(8) {
+            let lag = lags[index]
+            let place = TopicPartition(topic: lag.topic, partition: Int32(clamping: lag.partition))
+            // A log that says nothing now is looked at again the next time.
+            let record = try? reader.record(place, at: lag.endOffset - lag.records, timeoutMilliseconds: 3000)
+            guard let header = record?.header(named: HeaderName.receivedAt),
+                let arrived = Instant(rfc3339: String(decoding: header, as: UTF8.self))
+            else { continue }
+            lags[index].seconds = Int(clamping: max(0, Instant.now.microseconds - arrived.microseconds) / 1_000_000)
+        }
+    }
+
     /// A position in another log counts for nothing: all of this one is still to be read. Pure.
     static func lag(
         _ state: PartitionState?,
@@ -132,14 +198,16 @@ enum StatusCommand: Command {
         let isSameLog = state?.clusterID == cluster && (state?.nextOffset ?? 0) <= log.high
         let next = isSameLog ? state?.nextOffset : nil
         let applied = state.map(\.appliedThrough).flatMap { $0 > 0 ? Instant(microseconds: $0) : nil }
+        let records = max(0, log.high - max(next ?? log.low, log.low))
         return StackStatus.Lag(
             topic: place.topic,
             partition: Int(place.partition),
-            records: max(0, log.high - max(next ?? log.low, log.low)),
+            records: records,
             nextOffset: next,
             endOffset: log.high,
             isBraked: state?.brakedAt != nil,
-            appliedThrough: applied.map { DayText.moment($0) }
+            appliedThrough: applied.map { DayText.moment($0) },
+            epoch: state?.epoch
         )
     }
 }

@@ -11,7 +11,7 @@ enum UserDeleteCommand: Command {
             "Publishes a deletion. What the user has sent until now goes from the tables, and stays away: a replay, a "
                 + "late reading or a dead letter that is sent again does not bring it back. What the user sends "
                 + "from one minute after now on counts again. Of device tokens the hash and the times stay, until no "
-                + "replay can bring them back.",
+                + "replay can bring them back. Dead letters of the user count as dropped at once.",
             "The records themselves lie in Kafka until their topics' retention has passed (30 days, dead letters 90). "
                 + "The account's row stays for ever, with the time of the deletion and nothing else.",
             "There is no way back, so it asks, unless --yes is given.",

@@ -66,7 +66,7 @@ enum UserDevicesCommand: Command {
         return table.lines(style)
     }
 
-    private static func json(_ device: DeviceTokens.Shown) -> JSONDocument {
+    static func json(_ device: DeviceTokens.Shown) -> JSONDocument {
         let entry = device.entry
         func text(_ value: String?) -> JSONDocument { value.map { .string($0) } ?? .null }
         return .object([

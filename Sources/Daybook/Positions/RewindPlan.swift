@@ -11,7 +11,8 @@ enum RewindTarget: Hashable, Sendable {
     case time(Instant)
 
     /// `beginning`, `end`, an offset, an RFC 3339 time, or a length of time ago such as `2h`.
-    init(_ text: String, now: Instant) throws {
+    /// `option` and `command` are for the error.
+    init(_ text: String, now: Instant, option: String = "to", command: String = "rewind") throws {
         if text == "beginning" {
             self = .beginning
         } else if text == "end" {
@@ -21,12 +22,13 @@ enum RewindTarget: Hashable, Sendable {
         } else if let instant = Instant(rfc3339: text) {
             self = .time(instant)
         } else {
-            var arguments = Arguments(command: "rewind")
-            arguments.add(value: text, to: "to")
-            guard let ago = try? arguments.duration("to") else {
+            var arguments = Arguments(command: command)
+            arguments.add(value: text, to: option)
+            guard let ago = try? arguments.duration(option) else {
                 throw CommandFailure.usage(
-                    "--to takes an offset, beginning, end, a time such as \(now), or a length of time ago, not '\(text)'",
-                    next: "`daybook rewind --help` shows examples."
+                    "--\(option) takes an offset, beginning, end, a time such as \(now), or a length of time ago, "
+                        + "not '\(text)'",
+                    next: "`daybook \(command) --help` shows examples."
                 )
             }
             self = .time(now.advanced(bySeconds: -ago))

@@ -75,10 +75,13 @@ struct StackAccess {
         return try TokenMinter(privateKey: Array(Self.read(path).utf8), keyID: keyID, policy)
     }
 
-    func connect() throws -> PostgresConnection {
+    func connect(
+        settings: [(String, String)] = PostgresConnection.recommendedSettings
+    ) throws -> PostgresConnection {
         try PostgresConnection(
             url: databaseURL(),
             applicationName: "daybook",
+            settings: settings,
             connectTimeout: .milliseconds(configuration.databaseConnectTimeoutMilliseconds)
         )
     }

@@ -9,6 +9,8 @@ indirect enum JSONDocument: Sendable {
     case string(String)
     case array([JSONDocument])
     case object([(String, JSONDocument)])
+    /// JSON that somebody else wrote, as one line.
+    case raw(String)
 
     /// Indented by two spaces a level.
     func text(indent: Int = 0) -> String {
@@ -24,6 +26,7 @@ indirect enum JSONDocument: Sendable {
             return magnitude % 10 == 0 ? "\(sign)\(magnitude / 10)" : "\(sign)\(magnitude / 10).\(magnitude % 10)"
         case .number(let value): return value.isFinite ? String(value) : "null"
         case .string(let value): return Self.quoted(value)
+        case .raw(let value): return value
         case .array(let items):
             if items.isEmpty { return "[]" }
             return "[\n" + items.map { margin + $0.text(indent: indent + 1) }.joined(separator: ",\n") + end + "]"

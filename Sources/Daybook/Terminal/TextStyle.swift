@@ -32,25 +32,48 @@ struct TextStyle: Hashable, Sendable {
 struct Console: Sendable {
     let out: TextStyle
     let err: TextStyle
+    /// Lines may redraw themselves there.
+    let isOutputTerminal: Bool
+    let isErrorTerminal: Bool
     private let write: @Sendable (Int32, String) -> Void
 
     init(environment: [String: String]) {
         self.init(
             out: TextStyle(environment: environment, isTerminal: isatty(STDOUT_FILENO) == 1),
             err: TextStyle(environment: environment, isTerminal: isatty(STDERR_FILENO) == 1),
+            isOutputTerminal: isatty(STDOUT_FILENO) == 1 && environment["TERM"] != "dumb",
+            isErrorTerminal: isatty(STDERR_FILENO) == 1 && environment["TERM"] != "dumb",
             write: { descriptor, text in writeAll(descriptor, text) }
         )
     }
 
     /// For tests: hands every piece of text, with the number of its stream, to a closure.
-    init(out: TextStyle = .plain, err: TextStyle = .plain, write: @escaping @Sendable (Int32, String) -> Void) {
+    init(
+        out: TextStyle = .plain,
+        err: TextStyle = .plain,
+        isOutputTerminal: Bool = false,
+        isErrorTerminal: Bool = false,
+        write: @escaping @Sendable (Int32, String) -> Void
+    ) {
         self.out = out
         self.err = err
+        self.isOutputTerminal = isOutputTerminal
+        self.isErrorTerminal = isErrorTerminal
         self.write = write
     }
 
     func print(_ line: String = "") {
         write(STDOUT_FILENO, line + "\n")
+    }
+
+    /// To standard error as it is, without an end of line: for what redraws itself.
+    func raw(_ text: String) {
+        write(STDERR_FILENO, text)
+    }
+
+    /// To standard output as it is.
+    func draw(_ text: String) {
+        write(STDOUT_FILENO, text)
     }
 
     /// Progress and errors: what a script that reads the output should not get.

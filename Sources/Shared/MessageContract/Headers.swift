@@ -21,8 +21,17 @@ public enum DeadLetterHeaders {
     /// How many bytes the record had, where it is too large for the dead-letter topic and was left out: it stands at
     /// its origin as long as that topic keeps it.
     public static let omittedBytes: StaticString = "omitted-bytes"
-    /// Counts from 1; a redriven record is another attempt.
+    /// Counts from 1; a redriven record carries the attempt that failed, and its next dead letter the one after.
     public static let attempt: StaticString = "attempt"
+
+    private static let all: [StaticString] = [
+        topic, partition, offset, timestamp, clusterID, reason, build, omittedBytes, attempt,
+    ]
+
+    /// Whether a header is one of these, and so none of the record's own.
+    public static func contains(_ name: UnsafeRawBufferPointer) -> Bool {
+        all.contains { name.equals($0) }
+    }
 }
 
 /// What a record's value is, as its `schema` header says.

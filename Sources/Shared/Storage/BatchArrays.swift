@@ -377,7 +377,7 @@ struct BatchArrays {
     }
 
     /// The text form of a `text[]`, every element quoted.
-    private static func appendArrayText(of winners: [Provenance], to bytes: inout [UInt8]) {
+    static func appendArrayText(of winners: [Provenance], to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "{"))
         for (index, winner) in winners.enumerated() {
             if index > 0 { bytes.append(UInt8(ascii: ",")) }

@@ -254,7 +254,7 @@ public final class BatchStore {
         if let brakedAt = fence.brakedAt { parameters.append(int8: brakedAt) } else { parameters.appendNull(.int8) }
     }
 
-    private func read(accounts result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+    func read(accounts result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
         snapshot.accounts.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {
             let user = try result.uuid(row, 0)
@@ -271,7 +271,7 @@ public final class BatchStore {
         }
     }
 
-    private func read(sources result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+    func read(sources result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
         for row in 0..<result.rowCount {
             let user = try result.uuid(row, 0)
             guard let source = Source(rawValue: UInt8(clamping: try result.int2(row, 1))) else {
@@ -285,7 +285,7 @@ public final class BatchStore {
         }
     }
 
-    private func read(connections result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+    func read(connections result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
         try result.require([.uuid, .int2, .text, .int8, .int8, .bytea, .tid])
         snapshot.connections.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {

@@ -62,3 +62,14 @@ public enum SchemaGate {
         if window > windowFormat { throw .unknownWindow(format: window, known: windowFormat) }
     }
 }
+
+extension SchemaGate {
+    /// For tools that compute by the rules and write through no batch.
+    ///
+    /// - Throws: `Refusal` where this build does not know the active rules.
+    public static func checkRules(_ connection: PostgresConnection) throws {
+        let control = try connection.executeUnprepared("SELECT rule_version FROM control")
+        guard control.rowCount == 1 else { throw Refusal.notMigrated }
+        try check(rules: try control.int4(0, 0), window: 0)
+    }
+}
