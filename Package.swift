@@ -140,7 +140,10 @@ let unitTests: [Target] = [
     tests("Storage", ["Domain", "Storage"]),
     tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "Storage"]),
     tests("AdminServer", ["AdminServer", "Observability", "ServiceRuntime"]),
-    tests("Push", ["Authentication", "Domain", "HTTP2", "JSON", "Push", "PushStandIn", "ServiceRuntime"]),
+    tests(
+        "Push",
+        ["Authentication", "DevelopmentStack", "Domain", "HTTP2", "JSON", "Push", "PushStandIn", "ServiceRuntime"]
+    ),
     tests("HTTPServer", ["CZlib", "HTTPServer"]),
     tests(
         "IngestService",

@@ -251,7 +251,7 @@ private final class Program {
 
     func stop() {
         guard !isOver else { return }
-        kill(process, SIGTERM)
+        kill(process, SIGKILL)
         _ = wait()
     }
 

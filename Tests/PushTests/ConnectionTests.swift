@@ -163,6 +163,17 @@ import Testing
         #expect(scene.collector.alarms.first?.stops == false)
     }
 
+    @Test func `a request beyond the bound is not taken`() throws {
+        let scene = try Scene(StandInScript(others: [Reply(), Reply(.silence)])) { configuration, _ in
+            configuration.mostUnderWay = 10
+            configuration.drainMilliseconds = 50
+        }
+        #expect(scene.outcome(1) == .accepted)
+        for id in 2...11 { #expect(scene.send(id)) }
+        #expect(!scene.send(12) && !scene.send(13))
+        #expect(scene.sender.underWay == 10)
+    }
+
     @Test func `only so many requests are taken, and there is room again once they have ended`() throws {
         let gate = Reply().with {
             $0.gate = 9
@@ -172,10 +183,11 @@ import Testing
             configuration.mostUnderWay = 10
         }
         #expect(scene.outcome(1) == .accepted)
+        // Nine wait at the gate; no more than one further can be taken meanwhile.
         var taken = 0
-        for id in 2...12 where scene.send(id) { taken += 1 }
-        #expect(taken >= 9)
-        #expect(scene.sender.underWay <= 10)
+        for id in 2...9 where scene.send(id) { taken += 1 }
+        #expect(taken == 8 && scene.standIn.wait(forRequests: 9))
+        #expect(scene.send(10) && scene.sender.underWay <= 10)
         #expect(scene.collector.wait(ended: 10))
         #expect(scene.outcome(100) == .accepted)
     }

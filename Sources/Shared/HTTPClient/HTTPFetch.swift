@@ -10,6 +10,23 @@ public struct FetchLimits: Sendable {
     public init() {}
 }
 
+/// An HTTP proxy. Never prints its credentials.
+public struct FetchProxy: Sendable, CustomStringConvertible, CustomReflectable {
+    /// `http://host:port`
+    let address: String
+    let user: String?
+    let password: String?
+
+    public init(host: String, port: UInt16, user: String? = nil, password: String? = nil) {
+        address = host.contains(":") ? "http://[\(host)]:\(port)" : "http://\(host):\(port)"
+        self.user = user
+        self.password = password
+    }
+
+    public var description: String { address }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
 /// Why there is no document. Holds nothing of what the server sent.
 public struct FetchFailure: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
@@ -29,13 +46,13 @@ public struct FetchFailure: Error, Hashable, Sendable, CustomStringConvertible {
 public struct HTTPFetcher: Sendable {
     private let limits: FetchLimits
     private let certificates: String?
-    private let proxy: String?
+    private let proxy: FetchProxy?
 
     /// - Parameters:
     ///   - limits: how long and how much.
     ///   - certificates: a PEM file of authorities that is used instead of the system's.
-    ///   - proxy: `http://host:port`, used instead of what `https_proxy` says.
-    public init(limits: FetchLimits = FetchLimits(), certificates: String? = nil, proxy: String? = nil) {
+    ///   - proxy: used instead of what `https_proxy` says.
+    public init(limits: FetchLimits = FetchLimits(), certificates: String? = nil, proxy: FetchProxy? = nil) {
         self.limits = limits
         self.certificates = certificates
         self.proxy = proxy

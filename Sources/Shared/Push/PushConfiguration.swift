@@ -1,4 +1,5 @@
 import Authentication
+import HTTPClient
 
 /// Where pushes go and with what. Key material is PEM text, already read from its file.
 public struct PushConfiguration: Sendable {
@@ -54,6 +55,16 @@ public struct PushConfiguration: Sendable {
         public init(endpoint: Endpoint, credentials: PushToken? = nil) {
             self.endpoint = endpoint
             self.credentials = credentials
+        }
+
+        var fetchProxy: FetchProxy {
+            let parts = credentials?.text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            return FetchProxy(
+                host: endpoint.host,
+                port: endpoint.port,
+                user: parts?.first.map(String.init),
+                password: (parts?.count ?? 0) > 1 ? parts?.last.map(String.init) : nil
+            )
         }
 
         var authorization: String? {

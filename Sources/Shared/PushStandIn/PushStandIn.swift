@@ -93,6 +93,7 @@ public final class PushStandIn: Sendable {
     public func freeze() {
         shared.isFrozen.store(true, ordering: .releasing)
         shared.wake.signal()
+        shared.frozen.wait(milliseconds: 10_000)
     }
 
     public func stop() {

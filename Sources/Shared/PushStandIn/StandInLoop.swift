@@ -32,7 +32,12 @@ final class StandInLoop: ServerConnectionHandler {
         blockBrokenPipeSignal()
         readScript()
         while !shared.stopFlag.isRaised {
-            if shared.isFrozen.load(ordering: .acquiring) { shared.stopFlag.wait() } else { turn() }
+            guard shared.isFrozen.load(ordering: .acquiring) else {
+                turn()
+                continue
+            }
+            shared.frozen.raise()
+            shared.stopFlag.wait()
         }
     }
 

@@ -25,6 +25,8 @@ final class StandInShared: Sendable {
     let stopFlag = StopFlag()
     let connections = Atomic<Int>(0)
     let isFrozen = Atomic<Bool>(false)
+    /// Raised by the loop once it reads nothing more.
+    let frozen = StopFlag()
     let options: PushStandIn.Options
     private let script: Mutex<ScriptProgress>
 

@@ -20,7 +20,7 @@ final class CurlTransfer {
         _ url: FetchURL,
         form: String? = nil,
         certificates: String?,
-        proxy: String?
+        proxy: FetchProxy?
     ) throws(FetchFailure) -> [UInt8] {
         guard Self.isReady, let handle = curl_easy_init() else {
             throw FetchFailure("libcurl does not start: check the package libcurl4")
@@ -54,7 +54,7 @@ final class CurlTransfer {
         _ handle: UnsafeMutableRawPointer,
         _ url: FetchURL,
         _ certificates: String?,
-        _ proxy: String?
+        _ proxy: FetchProxy?
     ) -> Bool {
         var numbers: [(CURLoption, Int)] = [
             (CURLOPT_NOSIGNAL, 1),
@@ -74,7 +74,11 @@ final class CurlTransfer {
             (CURLOPT_USERAGENT, "daybook"),
         ]
         if let certificates { texts.append((CURLOPT_CAINFO, certificates)) }
-        if let proxy { texts.append((CURLOPT_PROXY, proxy)) }
+        if let proxy {
+            texts.append((CURLOPT_PROXY, proxy.address))
+            if let user = proxy.user { texts.append((CURLOPT_PROXYUSERNAME, user)) }
+            if let password = proxy.password { texts.append((CURLOPT_PROXYPASSWORD, password)) }
+        }
         // What is on this machine needs no proxy.
         if url.isPlain { texts.append((CURLOPT_PROXY, "")) }
         return numbers.allSatisfy { daybook_curl_set_long(handle, $0, $1) == CURLE_OK }

@@ -197,7 +197,7 @@ final class CredentialKeeper: Sendable {
         guard isDue else { return true }
         var limits = FetchLimits()
         limits.bodyBytes = 64 << 10
-        let proxy = configuration.proxy.map { "http://\(RequestText.authority($0.endpoint))" }
+        let proxy = configuration.proxy?.fetchProxy
         let fetcher = HTTPFetcher(limits: limits, certificates: configuration.certificateFile, proxy: proxy)
         guard let form = signer.form(now: now) else { return fcmFailed(.noCredential, now) }
         let isStopped = isStopped
