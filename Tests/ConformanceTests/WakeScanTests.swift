@@ -188,7 +188,14 @@ import WakeRules
         try SchemaGate.check(connection, build: 2)
         try WakeMonths(connection).ensureAhead(of: WakesUnderTest.today)
         _ = try WakeMonths(connection).drop(olderThan: 180, today: WakesUnderTest.today)
-        _ = try ProviderTokenRows(connection).renew(keyID: "K", from: nil, jwt: "a", issuedAt: now)
+        let stored = try ProviderTokenRows(connection).renew(
+            keyID: "K",
+            from: nil,
+            jwt: "a",
+            issuedAt: now,
+            signer: "s"
+        )
+        #expect(stored.jwt == "a" && stored.signer == "s")
         _ = try WakeReports(connection).answers(now: now)
         for sql in [
             "SELECT * FROM source_days", "SELECT * FROM canonical_days", "SELECT recent_window FROM connections",

@@ -117,6 +117,8 @@ CREATE TABLE provider_tokens (
     key_id text PRIMARY KEY,
     jwt text,
     issued_at bigint,
+    -- Names the team and the public key that signed it: a digest of both.
+    signer text,
     paused_until bigint NOT NULL DEFAULT 0
 );
 
