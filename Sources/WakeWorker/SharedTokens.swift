@@ -25,7 +25,9 @@ final class SharedTokens: ProviderTokenStore {
     }
 
     func renew(keyID: String, from previous: Instant?, to token: ProviderToken) throws -> ProviderCredential {
-        try with { try $0.renew(keyID: keyID, from: previous, jwt: token.jwt, issuedAt: token.issuedAt) }
+        try with {
+            try $0.renew(keyID: keyID, from: previous, jwt: token.jwt, issuedAt: token.issuedAt, signer: token.signer)
+        }
     }
 
     func pause(keyID: String, until end: Instant) throws {
@@ -44,7 +46,7 @@ final class SharedTokens: ProviderTokenStore {
         }
         var credential = ProviderCredential(pausedUntil: row.pausedUntil)
         if let jwt = row.jwt, let issued = row.issuedAt {
-            credential.token = ProviderToken(jwt: jwt, issuedAt: issued)
+            credential.token = ProviderToken(jwt: jwt, issuedAt: issued, signer: row.signer)
             issuedAt.withLock { $0 = issued }
         }
         return credential

@@ -51,6 +51,11 @@ public enum WakeMetric {
         .counter,
         help: "Device tokens that a push server called dead."
     )
+    public static let unreadable = MetricDescription(
+        "daybook_wake_unreadable_tokens_total",
+        .counter,
+        help: "Rows of device tokens that could not be read and were passed over, each time that they were met."
+    )
     public static let underWay = MetricDescription(
         "daybook_wake_claims_under_way",
         .gauge,
@@ -107,15 +112,15 @@ public enum WakeMetric {
     )
 
     public static let all = [
-        candidates, due, claimed, ended, sent, heldBack, refused, settled, deactivated, underWay, scanSeconds,
-        lagSeconds, doorShut, paused, stops, tokenAge, streams, answeredShare, minutesToAnswer,
+        candidates, due, claimed, ended, sent, heldBack, refused, settled, deactivated, unreadable, underWay,
+        scanSeconds, lagSeconds, doorShut, paused, stops, tokenAge, streams, answeredShare, minutesToAnswer,
     ]
 }
 
 /// The worker's instruments.
 struct WakeMetrics: Sendable {
     let registry: MetricsRegistry
-    let candidates, due, claimed, refused, settled, deactivated: Counter
+    let candidates, due, claimed, refused, settled, deactivated, unreadable: Counter
     let underWay, lagSeconds, doorShut, paused, tokenAge: Gauge
     let scanSeconds: Histogram
 
@@ -127,6 +132,7 @@ struct WakeMetrics: Sendable {
         refused = registry.counter(WakeMetric.refused)
         settled = registry.counter(WakeMetric.settled)
         deactivated = registry.counter(WakeMetric.deactivated)
+        unreadable = registry.counter(WakeMetric.unreadable)
         underWay = registry.gauge(WakeMetric.underWay)
         lagSeconds = registry.gauge(WakeMetric.lagSeconds)
         doorShut = registry.gauge(WakeMetric.doorShut)

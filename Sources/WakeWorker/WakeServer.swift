@@ -32,7 +32,7 @@ public enum WakeServer {
             return ExitCode.configuration
         }
         registry.gauge(WakeMetric.tokenAge) {
-            tokens.lastIssuedAt.map { Double(time.wallMicroseconds() - $0.microseconds) / 1_000_000 }
+            tokens.lastIssuedAt.map { (Double(time.wallMicroseconds()) - Double($0.microseconds)) / 1_000_000 }
         }
         registry.gauge(WakeMetric.streams) { Double(sender.figures.openStreams) }
         let loop = WakeLoop(

@@ -29,8 +29,15 @@ struct WakeTally {
         if all.contains(.waitsForSpacing) {
             return WakeEnd(claim: claim, kind: .waits, outcome: PushOutcome.waitsForSpacing.code)
         }
-        // The one that may be tried again soonest.
-        let next = all.map { (outcome: $0, seconds: Self.retrySeconds($0, now)) }.min { $0.seconds < $1.seconds }
+        // A token that was registered after the server had called it dead stays live, and would be tried at once again.
+        if let kept = outcomes.first(where: { $0.token.staysLive(after: $0.outcome) }) {
+            return WakeEnd(claim: claim, kind: .waits, outcome: kept.outcome.code)
+        }
+        // The one that may be tried again soonest; what is dead says nothing while another one is left.
+        let alive = all.filter { !$0.isDead }
+        let next = (alive.isEmpty ? all : alive).map { (outcome: $0, seconds: Self.retrySeconds($0, now)) }.min {
+            $0.seconds < $1.seconds
+        }
         let retryAt = now.advanced(bySeconds: next?.seconds ?? 0)
         return WakeEnd(
             claim: claim,
@@ -54,7 +61,7 @@ struct WakeTally {
             case .leaseEnded, .shuttingDown: 0
             case .stopped: 600
             case .credentialPaused(let until):
-                max(1, Int(clamping: (until.microseconds - now.microseconds) / 1_000_000))
+                max(1, Int(clamping: now.seconds(until: until)))
             case .noCredential: 300
             case .malformedToken: 0
             case .notConfigured: 3600
@@ -72,5 +79,23 @@ struct WakeTally {
             default: nil
             }
         }
+    }
+}
+
+extension PushOutcome {
+    /// The token will not be sent to again.
+    fileprivate var isDead: Bool {
+        switch self {
+        case .deactivate, .notSent(.malformedToken): true
+        default: false
+        }
+    }
+}
+
+extension WakeToken {
+    /// The server's answer is about an earlier registration.
+    fileprivate func staysLive(after outcome: PushOutcome) -> Bool {
+        guard case .deactivate(_, let asOf) = outcome else { return false }
+        return registered.instant > asOf
     }
 }

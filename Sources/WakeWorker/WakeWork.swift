@@ -77,9 +77,20 @@ final class WakeWork {
     /// - Throws: where the database failed; nothing that has to be written is forgotten.
     func turn(claims: Bool) throws -> Turn {
         var turn = Turn()
-        if claims { try claim(&turn) }
+        // What is claimed has to be sent and what has ended be written, whatever keeps others from being claimed.
+        var failure: (any Error)?
+        do {
+            if claims { try claim(&turn) }
+        } catch {
+            failure = error
+        }
         turn.isBusy = dispatcher.handOver(to: sender)
-        try writeEnds()
+        do {
+            try writeEnds()
+        } catch {
+            throw failure ?? error
+        }
+        if let failure { throw failure }
         metrics.underWay.set(dispatcher.underWay)
         turn.isBusy = turn.isBusy || dispatcher.underWay > 0 || !ends.isEmpty
         return turn
@@ -98,6 +109,7 @@ final class WakeWork {
         // Nobody's rows are up to date: there is nothing to be learnt from looking at any.
         guard !shared.pipeline.isBehindEverywhere(at: shared.now, settings.policy), shared.pipeline.isClockGood else {
             metrics.heldBack(shared.pipeline.isClockGood ? .applied : .clock, 1)
+            if shared.pipeline.isClockGood { try store.noteNothingGetsIn(shared.pipeline, now: shared.now) }
             return
         }
         var pipeline = shared.pipeline
@@ -136,7 +148,7 @@ final class WakeWork {
     private func note(_ shared: WakeShared) {
         let pipeline = shared.pipeline
         let oldest = pipeline.appliedThrough.values.min() ?? 0
-        metrics.lagSeconds.set(max(0, Double(shared.now.microseconds - oldest) / 1_000_000))
+        metrics.lagSeconds.set(max(0, (Double(shared.now.microseconds) - Double(oldest)) / 1_000_000))
         metrics.doorShut.set(pipeline.door.isShut ? 1 : 0)
         metrics.paused.set(pipeline.pausedAt == nil ? 0 : 1)
         stopCodes = metrics.note(stops: pipeline.stops, was: stopCodes)
@@ -156,6 +168,13 @@ final class WakeWork {
         metrics.claimed.add(scan.claims.count)
         metrics.settled.add(scan.settled)
         for (reason, count) in scan.heldBack { metrics.heldBack(reason, count) }
+        if scan.unreadable > 0 {
+            metrics.unreadable.add(scan.unreadable)
+            log.error(
+                "rows of device_tokens can't be read and are passed over; look for an unknown platform or environment",
+                [.count: .integer(scan.unreadable)]
+            )
+        }
         if scan.settled > 0 {
             log.warning("claims of a late or dead worker are settled as unknown", [.count: .integer(scan.settled)])
         }

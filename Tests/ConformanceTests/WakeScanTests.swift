@@ -41,6 +41,40 @@ import WakeRules
         #expect(costs[0] > 0 && Double(costs[1]) <= Double(costs[0]) * 1.5, "\(costs)")
     }
 
+    @Test func `how long the door was shut, or nothing got in, is written down as a stretch that grows`() throws {
+        let database = try WakesUnderTest(partitions: 1)
+        let store = try database.store()
+        func stretch() throws -> [Instant?] {
+            let state = try store.shared(ownClock: 0, retentionSeconds: 1).pipeline
+            return [state.doorShutSince, state.doorShutAt]
+        }
+        func note(applied: Double, _ hours: Double) throws {
+            try database.setApplied(database.at(hours: applied))
+            let state = try store.shared(ownClock: 0, retentionSeconds: 1).pipeline
+            try store.noteNothingGetsIn(state, now: database.at(hours: hours))
+        }
+        #expect(try stretch() == [nil, nil])
+        try note(applied: 10, 11)
+        #expect(try stretch() == [database.at(hours: 10), database.at(hours: 11)])
+        try note(applied: 10, 16)
+        #expect(try stretch() == [database.at(hours: 10), database.at(hours: 16)])
+        try note(applied: 19, 20)
+        #expect(try stretch() == [database.at(hours: 10), database.at(hours: 20)])
+        try note(applied: 25, 26)
+        #expect(try stretch() == [database.at(hours: 25), database.at(hours: 26)])
+    }
+
+    @Test func `a pause of a credential that has ended is no stop`() throws {
+        let database = try WakesUnderTest(partitions: 1)
+        let store = try database.store()
+        let rows = ProviderTokenRows(database.connection)
+        let now = try store.serverTime()
+        try rows.pause(keyID: "KEY1234567", until: now.advanced(bySeconds: -1))
+        #expect(try store.shared(ownClock: 0, retentionSeconds: 1).pipeline.stops.isEmpty)
+        try rows.pause(keyID: "KEY1234567", until: now.advanced(bySeconds: 600))
+        #expect(try store.shared(ownClock: 0, retentionSeconds: 1).pipeline.stops.count == 2)
+    }
+
     @Test func `how far the workers are, earlier partition counts, pauses and stops are seen by all`() throws {
         let database = try WakesUnderTest(partitions: 2)
         let store = try database.store()
@@ -70,11 +104,12 @@ import WakeRules
         #expect(after.pipeline.pausedAt == nil && after.pipeline.stops.isEmpty && after.resumes == 1)
 
         let tokens = ProviderTokenRows(database.connection)
-        try tokens.pause(keyID: "K", until: database.at(hours: 3))
-        try tokens.pause(keyID: "K", until: database.at(hours: 2))
+        let end = try store.serverTime().advanced(bySeconds: 900)
+        try tokens.pause(keyID: "K", until: end)
+        try tokens.pause(keyID: "K", until: end.advanced(bySeconds: -60))
         let lanes = try store.shared(ownClock: 0, retentionSeconds: 1).pipeline.stops
         #expect(lanes.map(\.lane) == ["apns_production", "apns_sandbox"])
-        #expect(lanes.allSatisfy { $0.until == database.at(hours: 3) })
+        #expect(lanes.allSatisfy { $0.until == end })
     }
 
     @Test func `the rate is one for all workers`() throws {
@@ -153,7 +188,14 @@ import WakeRules
         try SchemaGate.check(connection, build: 2)
         try WakeMonths(connection).ensureAhead(of: WakesUnderTest.today)
         _ = try WakeMonths(connection).drop(olderThan: 180, today: WakesUnderTest.today)
-        _ = try ProviderTokenRows(connection).renew(keyID: "K", from: nil, jwt: "a", issuedAt: now)
+        let stored = try ProviderTokenRows(connection).renew(
+            keyID: "K",
+            from: nil,
+            jwt: "a",
+            issuedAt: now,
+            signer: "s"
+        )
+        #expect(stored.jwt == "a" && stored.signer == "s")
         _ = try WakeReports(connection).answers(now: now)
         for sql in [
             "SELECT * FROM source_days", "SELECT * FROM canonical_days", "SELECT recent_window FROM connections",

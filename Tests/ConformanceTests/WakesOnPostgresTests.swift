@@ -133,7 +133,11 @@ import WakeRules
             now: now
         )
         #expect(try database.schedule(0).unanswered == 3)
-        #expect(try database.schedule(0).dueAt == database.at(hours: 34).microseconds)
+        // Looked at behind the short spacing, and then moved on to the long one.
+        let next = database.at(hours: 14)
+        #expect(try database.schedule(0).dueAt == next.microseconds)
+        let look = try store.look(at: WakesUnderTest.user(0), try database.round(next), now: next)
+        #expect(look?.decision.action == .wait(until: database.at(hours: 34)))
         // Older than the wake, though it is applied after it.
         try database.push(0, database.at(hours: 9.9), steps: 11)
         #expect(try database.wakes(0).first?.answeredAt == nil)
@@ -144,7 +148,7 @@ import WakeRules
         let wake = try #require(try database.wakes(0).first)
         #expect(wake.answeredAt == database.at(hours: 10.2) && wake.broughtData == false)
         #expect(try database.schedule(0).unanswered == 0)
-        #expect(try database.schedule(0).dueAt == database.at(hours: 14.2).microseconds)
+        #expect(try database.schedule(0).dueAt == next.microseconds)
         #expect(try database.openWake(0) == 0)
         try database.push(0, database.at(hours: 10.3), steps: 12)
         #expect(try database.wakes(0).first?.answeredAt == database.at(hours: 10.2))
@@ -241,6 +245,42 @@ import WakeRules
         #expect(try database.wakes(0).isEmpty)
         let end = WakeEnd(claim: try #require(claims.first), kind: .accepted, outcome: "accepted")
         #expect(try store.conclude([end], policy, now: now).refused.count == 1)
+    }
+
+    @Test func `a deletion that comes late takes the wakes of before it, and leaves those of after it`() throws {
+        let database = try WakesUnderTest()
+        try database.add(0..<1, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        let store = try database.store()
+        for hours in [10.0, 20] {
+            let now = database.at(hours: hours)
+            try database.setApplied(now)
+            let claims = try store.scan(limit: 10, wakes: 10, try database.round(now), now: now).claims
+            let end = WakeEnd(claim: try #require(claims.first), kind: .accepted, outcome: "accepted")
+            #expect(try store.conclude([end], policy, now: now).written == 1)
+        }
+        // Pushed since the deletion, which is applied late: the user stays on the schedule.
+        try database.connection.simpleQuery(
+            "UPDATE connections SET last_push_at = \(database.at(hours: 19).microseconds)"
+        )
+        #expect(try database.openWake(0) == database.at(hours: 10).microseconds)
+        let envelope = Envelope(event: EventID(high: 0, low: 0), receivedAt: database.at(hours: 15))
+        let deletion = DecodedAccount(user: WakesUnderTest.user(0), record: .delete, envelope: envelope)
+        _ = try database.runner.run([deletion], fence: nil)
+        #expect(try database.wakes(0).map(\.wakeAt) == [database.at(hours: 20)])
+        #expect(try database.openWake(0) == database.at(hours: 20).microseconds)
+    }
+
+    @Test func `a device token that can't be read is passed over and counted, and all others are woken`() throws {
+        let database = try WakesUnderTest()
+        try database.add(0..<3, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        try database.connection.simpleQuery(
+            "UPDATE device_tokens SET environment = 'elsewhere' WHERE user_id = '\(WakesUnderTest.user(1))'"
+        )
+        let now = database.at(hours: 10)
+        try database.setApplied(now)
+        let scan = try database.store().scan(limit: 10, wakes: 10, try database.round(now), now: now)
+        #expect(scan.unreadable == 1 && scan.parked == 1)
+        #expect(Set(scan.claims.map(\.user)) == [WakesUnderTest.user(0), WakesUnderTest.user(2)])
     }
 
     @Test func `the door's counts come from heartbeats, each minute once, whatever the number of partitions (W13)`()

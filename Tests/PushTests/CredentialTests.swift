@@ -79,6 +79,35 @@ import Testing
         #expect((store.credential(keyID: "ABCDE12345").token?.issuedAt ?? old) > old)
     }
 
+    @Test func `a token of another key or team is not used: it is replaced once it is 20 minutes old`() throws {
+        let store = InMemoryProviderTokenStore()
+        let wrong = Scene.now.advanced(bySeconds: -5 * 60)
+        _ = store.renew(
+            keyID: "ABCDE12345",
+            from: nil,
+            to: ProviderToken(jwt: "wrong", issuedAt: wrong, signer: "another team's")
+        )
+        let scene = try Scene(store: store)
+        let end = wrong.advanced(bySeconds: 20 * 60)
+        #expect(scene.outcome(1) == .notSent(.credentialPaused(until: end)))
+        #expect(scene.standIn.received.isEmpty && store.credential(keyID: "ABCDE12345").token?.jwt == "wrong")
+        scene.time.advance(seconds: 15 * 60 + 1)
+        #expect(scene.outcome(2) == .accepted)
+        let token = try #require(store.credential(keyID: "ABCDE12345").token)
+        #expect(token.jwt != "wrong" && token.signer != nil && token.signer != "another team's")
+        #expect(scene.standIn.received.compactMap { $0.header("authorization") } == ["bearer \(token.jwt)"])
+        // Whoever has the same key and team goes on with it; whoever has another team does not.
+        let same = try Scene(store: store, time: scene.time)
+        #expect(same.outcome(1) == .accepted)
+        let other = try Scene(store: store, time: scene.time) { configuration, _ in
+            configuration.apns?.teamID = "TEAM654321"
+        }
+        guard case .notSent(.credentialPaused)? = other.outcome(1) else {
+            Issue.record("another team's token was used")
+            return
+        }
+    }
+
     @Test func `403 ExpiredProviderToken for one that is younger is a clock alarm, and no token is made`() throws {
         let store = InMemoryProviderTokenStore()
         let young = Scene.now.advanced(bySeconds: -5 * 60)

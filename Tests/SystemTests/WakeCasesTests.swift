@@ -70,20 +70,27 @@ import Testing
         }
         test.standIn.use(
             StandInScript(tokens: [
-                tokens[WakeUsers.user(0)] ?? "": [gone(31), StandInScript.Reply()],
+                tokens[WakeUsers.user(0)] ?? "": [gone(31)],
                 tokens[WakeUsers.user(1)] ?? "": [gone(1)],
             ])
         )
         let worker = try test.start()
-        try Eventually.holds("the dead one is parked, the other one woken") {
-            try test.schedule(1).dueAt == Int64.max && test.wakes(0).first?.outcome == "accepted"
+        try Eventually.holds("the dead one is parked, the other one waits") {
+            try test.schedule(1).dueAt == Int64.max && test.wakes(0).first?.outcome == "unregistered"
+        }
+        // Scans later it has not been tried again: it answers 410 for ever.
+        let scans = try WakeMetricsReader.value("daybook_wake_scan_seconds_count", of: worker)
+        try Eventually.holds("twenty more scans") {
+            try WakeMetricsReader.value("daybook_wake_scan_seconds_count", of: worker) >= scans + 20
         }
         #expect(try worker.stop() == 0)
         let live = try test.connection.executeUnprepared("SELECT user_id FROM live_device_tokens")
         #expect(live.rowCount == 1)
         // Not spent: no wake and no strike.
         #expect(try test.schedule(1).lastWakeAt == 0 && test.schedule(1).unanswered == 0)
-        #expect(test.standIn.received.count == 3)
+        #expect(test.standIn.received.count == 2)
+        let kept = try test.schedule(0)
+        #expect(kept.unanswered == 0 && kept.dueAt - kept.lastWakeAt == 4 * 3_600_000_000)
     }
 
     @Test func `W5: every token answers BadDeviceToken: it stops after about 20, and not one token is deactivated`()

@@ -102,6 +102,23 @@ import Testing
         #expect(woken == 5000 && tokens.count > 4400 && tokens.count <= 5000, "\(woken) \(tokens.count)")
     }
 
+    @Test func `what is under way goes out and is written down while nothing can be claimed`() throws {
+        let test = try WakeWorkerUnderTest(
+            StandInScript(others: [StandInScript.Reply().with { $0.delayMilliseconds = 700 }])
+        )
+        try test.addStale(0..<20)
+        let worker = try test.start()
+        #expect(test.standIn.wait(forRequests: 1, milliseconds: 20_000))
+        try test.connection.simpleQuery("DELETE FROM wake_control")
+        try test.waitForEnds(20, of: worker)
+        #expect(try test.count("push_sends WHERE outcome = 'accepted'") == 20)
+        // And it goes on once that is mended.
+        try test.addStale(20..<21)
+        try test.connection.simpleQuery("INSERT INTO wake_control DEFAULT VALUES")
+        try test.waitForEnds(21, of: worker)
+        #expect(try worker.stop() == 0, "\(worker.output.suffix(1000))")
+    }
+
     @Test func `SIGTERM drains: what is under way is written down, what was not sent is free again`() throws {
         let test = try WakeWorkerUnderTest(
             StandInScript(others: [StandInScript.Reply().with { $0.delayMilliseconds = 700 }])

@@ -145,22 +145,78 @@ import WakeRules
     }
 
     @Test func `a wake behind which the door was shut is forgiven, an older one is not`() {
-        let struck = WakeSchedule(
-            dueAt: 0,
-            lastWakeAt: at(hours: 12).microseconds,
-            unanswered: 3,
-            struckAt: at(hours: 12).microseconds
-        )
-        var state = pipeline(17)
+        let struck = thirdStrike(hours: 12)
+        // The row itself comes up in time for it.
+        #expect(struck.unanswered == 3 && struck.dueAt == at(hours: 16).microseconds)
+        var state = pipeline(16)
         state.doorShutAt = at(hours: 13)
-        guard case .wake = decide(facts(schedule: struck), 17, state).action else {
-            Issue.record("not woken")
+        let forgiven = decide(facts(schedule: struck), 16, state)
+        #expect(forgiven.schedule.unanswered == 2)
+        guard case .wake = forgiven.action else {
+            Issue.record("\(forgiven.action)")
             return
         }
-        #expect(decide(facts(schedule: struck), 17, state).schedule.unanswered == 2)
         for hours in [11.9, 16.1] {
             state.doorShutAt = at(hours: hours)
-            #expect(decide(facts(schedule: struck), 17, state).schedule.unanswered == 3)
+            let kept = decide(facts(schedule: struck), 16, state)
+            #expect(kept.schedule.unanswered == 3 && kept.action == .wait(until: at(hours: 36)))
+        }
+    }
+
+    /// The row as the third wake leaves it that is accepted and not answered.
+    private func thirdStrike(hours: Double) -> WakeSchedule {
+        var schedule = WakeSchedule(dueAt: 0, lastWakeAt: at(hours: hours - 4).microseconds, unanswered: 2)
+        schedule.open(at: at(hours: hours), leaseSeconds: 60)
+        let isConcluded = schedule.conclude(
+            .accepted(isAnswered: false),
+            claim: schedule.claim,
+            wakeAt: at(hours: hours).microseconds,
+            by: policy
+        )
+        #expect(isConcluded)
+        return schedule
+    }
+
+    @Test func `a door that was shut for longer than the spacing forgives what was sent before and while it was shut`()
+    {
+        var state = pipeline(30)
+        for minute in 0...(10 * 60) {
+            let now = at(hours: 14).advanced(bySeconds: minute * 60)
+            state.noteDoorShut(since: now, at: now)
+        }
+        #expect(state.doorShutSince == at(hours: 14) && state.doorShutAt == at(hours: 24))
+        func left(_ hours: Double) -> Int {
+            decide(facts(schedule: thirdStrike(hours: hours)), 30, state).schedule.unanswered
+        }
+        // Its four hours ended before, reach into it, lie within it, begin in it, begin behind it.
+        #expect([9.9, 10.1, 18, 23.9, 24.1].map(left) == [3, 2, 2, 2, 3])
+        // An opening in which no wake has all of its time is none; a longer one is.
+        state.noteDoorShut(since: at(hours: 28), at: at(hours: 28.5))
+        #expect(state.doorShutSince == at(hours: 14) && left(24) == 2)
+        state.noteDoorShut(since: at(hours: 33), at: at(hours: 33))
+        #expect(state.doorShutSince == at(hours: 33) && state.doorShutAt == at(hours: 33))
+    }
+
+    @Test func `no figure of the database's overflows`() {
+        for extreme in [Int64.min, .max] {
+            var schedule = WakeSchedule(
+                dueAt: extreme,
+                lastWakeAt: extreme,
+                previousWakeAt: extreme,
+                unanswered: Int(Int16.max),
+                struckAt: extreme,
+                claim: extreme,
+                claimedUntil: extreme
+            )
+            var state = pipeline(30, door: DoorCounts(requests: .max, answered: Int(extreme)))
+            state.doorShutAt = Instant(microseconds: extreme)
+            state.doorShutSince = Instant(microseconds: extreme)
+            state.noteDoorShut(since: at(hours: 30), at: at(hours: 30))
+            _ = decide(facts(schedule: schedule), 30, state)
+            schedule.open(at: at(hours: 30), leaseSeconds: .max)
+            schedule.settle(by: policy)
+            #expect(schedule.claimedUntil == 0)
+            _ = DoorCounts(requests: 20, answered: Int(extreme)).isShut
         }
     }
 

@@ -19,7 +19,10 @@ extension WakeSimulation {
             counts: [4],
             door: DoorCounts(requests: requests, answered: answered)
         )
-        if now >= shut.lowerBound { state.doorShutAt = Instant(microseconds: min(now, shut.upperBound)) }
+        if now >= shut.lowerBound {
+            state.doorShutSince = Instant(microseconds: shut.lowerBound)
+            state.doorShutAt = Instant(microseconds: min(now, shut.upperBound))
+        }
         return state
     }
 

@@ -36,6 +36,14 @@ import WakeRules
         #expect(end([.waitsForSpacing, .refused(retryAfter: nil)]).kind == .waits)
     }
 
+    @Test func `W4: a token that was registered after the server called it dead waits for the spacing`() {
+        // The tokens here were registered at the beginning of time.
+        let before = Version(rawValue: 1).instant.advanced(bySeconds: -1)
+        #expect(end([.deactivate(.unregistered, asOf: before)]).kind == .waits)
+        #expect(end([.deactivate(.unregistered, asOf: before), .refused(retryAfter: nil)]).kind == .waits)
+        #expect(end([.deactivate(.unregistered, asOf: before), .accepted]).kind == .accepted)
+    }
+
     @Test func `W6: what was not processed is not spent, and Retry-After is honoured`() {
         func retrySeconds(_ outcomes: [PushOutcome]) -> Int? {
             guard case .notSpent(let retryAt) = end(outcomes).kind else { return nil }
@@ -48,6 +56,10 @@ import WakeRules
         #expect(retrySeconds([.held(.badDeviceToken)]) == 14_400)
         #expect(retrySeconds([.notSent(.leaseEnded)]) == 0)
         #expect(retrySeconds([.notSent(.credentialPaused(until: now.advanced(bySeconds: 1200)))]) == 1200)
+        // A dead one says nothing of the other one's time.
+        #expect(retrySeconds([.deactivate(.unregistered, asOf: now), .refused(retryAfter: .seconds(1800))]) == 1800)
+        #expect(retrySeconds([.refused(retryAfter: .seconds(1800)), .notSent(.malformedToken)]) == 1800)
+        #expect(retrySeconds([.notSent(.credentialPaused(until: Instant(microseconds: .min)))]) == 1)
         // The sooner of two.
         #expect(retrySeconds([.failed(.requestRefused), .notSent(.notConfigured)]) == 900)
         #expect(end([.failed(.requestRefused)]).outcome == "failed")

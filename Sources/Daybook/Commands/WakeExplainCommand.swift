@@ -77,7 +77,7 @@ enum WakeExplainCommand: Command {
     }
 
     private static func after(_ wake: Instant, _ answer: Instant) -> String {
-        let seconds = Int((answer.microseconds - wake.microseconds) / 1_000_000)
+        let seconds = wake.seconds(until: answer)
         return "after " + String(WakeText.duration(seconds).dropLast(4))
     }
 

@@ -64,7 +64,7 @@ enum WakeText {
 
     static func ago(_ time: Instant?, _ now: Instant) -> String {
         guard let time else { return "never" }
-        return duration(Int((now.microseconds - time.microseconds) / 1_000_000))
+        return duration(time.seconds(until: now))
     }
 
     static func action(_ action: WakeDecision.Action, _ now: Instant) -> String {

@@ -10,6 +10,14 @@ public final class JWTSigner {
 
     public var algorithm: TokenAlgorithm { key.algorithm }
 
+    /// Names the key, together with what else its tokens depend on, without telling anything of it: 43 characters of a
+    /// digest of both. Nil if OpenSSL fails.
+    public func fingerprint(with other: String) -> String? {
+        guard let der = key.publicKey, let digest = SHA256.digest(of: Array(other.utf8) + [0] + der) else { return nil }
+        let text = Base64URL.encode((0..<32).map { digest[$0] })
+        return String(decoding: text, as: UTF8.self)
+    }
+
     /// The token of a header and claims, both JSON.
     ///
     /// - Throws: when OpenSSL fails.

@@ -9,6 +9,13 @@ public struct Instant: Hashable, Comparable, Sendable {
     /// 2020-01-01T00:00:00Z: nothing that Daybook handles was observed before (versions count from here).
     public static let earliest = Instant(microseconds: 1_577_836_800_000_000)
 
+    /// Whole seconds from here to the other one, negative where it is earlier; clamped where there is no such number.
+    public func seconds(until other: Instant) -> Int {
+        let (difference, overflow) = other.microseconds.subtractingReportingOverflow(microseconds)
+        guard overflow else { return Int(difference / 1_000_000) }
+        return other.microseconds > microseconds ? Int(Int64.max / 1_000_000) : Int(Int64.min / 1_000_000)
+    }
+
     /// Saturates instead of overflowing.
     public func advanced(bySeconds seconds: Int) -> Instant {
         let (offset, overflow) = Int64(seconds).multipliedReportingOverflow(by: 1_000_000)

@@ -7,10 +7,19 @@ public struct ProviderToken: Hashable, Sendable, CustomStringConvertible, Custom
     public let jwt: String
     /// Its claim `iat`; whole seconds.
     public let issuedAt: Instant
+    /// Names the team and the key that signed it; nil where that is not known.
+    public let signer: String?
 
-    public init(jwt: String, issuedAt: Instant) {
+    public init(jwt: String, issuedAt: Instant, signer: String? = nil) {
         self.jwt = jwt
         self.issuedAt = issuedAt
+        self.signer = signer
+    }
+
+    /// Whether another team or key has signed it than this one.
+    func isSigned(byOtherThan fingerprint: String?) -> Bool {
+        guard let signer, let fingerprint else { return false }
+        return signer != fingerprint
     }
 
     public var description: String { "***" }

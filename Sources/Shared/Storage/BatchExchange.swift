@@ -86,6 +86,15 @@ public struct BatchExchange {
             sendAny(statements.deleteWakes)
             sendAny(statements.deletePushSends)
         }
+        // Whether or not a push of after the deletion has kept the user on the schedule.
+        let erased = writes.accounts.filter { $0.account.deleted.rawValue > 0 }
+        if !erased.isEmpty {
+            store.arrays.load(
+                pairs: erased.lazy.map { ($0.user, $0.account.deleted.instant.microseconds) },
+                into: &store.parameters
+            )
+            sendAny(statements.clearPushSends)
+        }
         if !writes.answers.isEmpty {
             WakeAnswerStatements.load(writes.answers, into: &store.parameters)
             sendAny(statements.answerWakes)

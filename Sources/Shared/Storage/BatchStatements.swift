@@ -172,6 +172,23 @@ enum BatchStatements {
     /// $1 users.
     static let deletePushSends = "DELETE FROM push_sends WHERE user_id = ANY ($1::uuid[])"
 
+    /// $1 users, $2 when their accounts were deleted. Wakes of before go; the oldest of after that is open stays so.
+    static let clearPushSends = """
+        WITH erased AS (
+            SELECT unnest($1::uuid[]) AS user_id, unnest($2::int8[]) AS before
+        ), gone AS (
+            DELETE FROM push_sends USING erased
+            WHERE push_sends.user_id = erased.user_id AND push_sends.wake_at < erased.before
+        )
+        UPDATE accounts SET open_wake_at = coalesce((
+                SELECT min(wake_at) FROM push_sends
+                WHERE push_sends.user_id = erased.user_id AND wake_at >= erased.before AND answered_at IS NULL
+                    AND (outcome IS NULL OR outcome IN ('accepted', 'unknown'))
+            ), 0)
+        FROM erased
+        WHERE accounts.user_id = erased.user_id AND open_wake_at > 0 AND open_wake_at < erased.before
+        """
+
     /// $1 users, $2 deletion watermarks, $3 preferences.
     static let updateAccounts = """
         UPDATE accounts SET deleted_version = new.deleted_version, preferences = new.preferences

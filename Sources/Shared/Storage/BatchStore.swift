@@ -29,7 +29,7 @@ public final class BatchStore {
         let insertCanonicalDays, updateCanonicalDays, deleteCanonicalDays: PostgresPrepared
         let insertConnections, updateConnections, deleteConnections: PostgresPrepared
         let updateAccounts, upsertAccountSources, upsertWakes, deleteWakes: PostgresPrepared
-        let deletePushSends, answerWakes, countDoor: PostgresPrepared
+        let deletePushSends, clearPushSends, answerWakes, countDoor: PostgresPrepared
         let readDevices, upsertDevices, clearOutdatedDevices, clearDeletedDevices: PostgresPrepared
 
         init(_ connection: PostgresConnection) throws(PostgresError) {
@@ -58,6 +58,7 @@ public final class BatchStore {
             upsertWakes = try connection.prepare("upsert_wakes", BatchStatements.upsertWakes)
             deleteWakes = try connection.prepare("delete_wakes", BatchStatements.deleteWakes)
             deletePushSends = try connection.prepare("delete_push_sends", BatchStatements.deletePushSends)
+            clearPushSends = try connection.prepare("clear_push_sends", BatchStatements.clearPushSends)
             answerWakes = try connection.prepare("answer_wakes", WakeAnswerStatements.answerWakes)
             countDoor = try connection.prepare("count_door", WakeAnswerStatements.countDoor)
             readDevices = try connection.prepare("read_devices", BatchStatements.readDevices)

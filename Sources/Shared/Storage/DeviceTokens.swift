@@ -41,15 +41,32 @@ public struct DeviceTokens {
         """
 
     static func live(_ result: PostgresResult) throws -> [Live] {
-        try (0..<result.rowCount).compactMap { row in
-            let entry = try DeviceRowReader.entry(result, row)
-            guard let registration = entry.registration else { return nil }
-            return Live(
-                key: try DeviceRowReader.key(result, row),
-                version: entry.registered,
-                registration: registration
-            )
+        try (0..<result.rowCount).compactMap { try live(result, $0) }
+    }
+
+    /// The same, with rows that can't be read left out and counted: one of them must not be in all others' way.
+    static func readable(_ result: PostgresResult) throws -> (live: [Live], unreadable: Int) {
+        var found: [Live] = []
+        found.reserveCapacity(result.rowCount)
+        var unreadable = 0
+        for row in 0..<result.rowCount {
+            do {
+                if let live = try live(result, row) { found.append(live) }
+            } catch is StorageError {
+                unreadable += 1
+            }
         }
+        return (found, unreadable)
+    }
+
+    private static func live(_ result: PostgresResult, _ row: Int) throws -> Live? {
+        let entry = try DeviceRowReader.entry(result, row)
+        guard let registration = entry.registration else { return nil }
+        return Live(
+            key: try DeviceRowReader.key(result, row),
+            version: entry.registered,
+            registration: registration
+        )
     }
 
     /// Notes that Apple or Google call these tokens dead. A registration that is newer than they say stays live, and a

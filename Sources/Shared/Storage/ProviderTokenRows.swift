@@ -6,10 +6,13 @@ public struct ProviderTokenRow: Hashable, Sendable, CustomStringConvertible, Cus
     public var jwt: String?
     public var issuedAt: Instant?
     public var pausedUntil: Instant?
+    /// Names the team and the key that signed it.
+    public var signer: String?
 
-    public init(jwt: String? = nil, issuedAt: Instant? = nil, pausedUntil: Instant? = nil) {
+    public init(jwt: String? = nil, issuedAt: Instant? = nil, pausedUntil: Instant? = nil, signer: String? = nil) {
         self.jwt = jwt
         self.issuedAt = issuedAt
+        self.signer = signer
         self.pausedUntil = pausedUntil
     }
 
@@ -32,7 +35,7 @@ public struct ProviderTokenRows {
         var parameters = PostgresParameters()
         parameters.append(text: keyID)
         let result = try connection.executeUnprepared(
-            "SELECT jwt, issued_at, paused_until FROM provider_tokens WHERE key_id = $1::text",
+            "SELECT jwt, issued_at, paused_until, signer FROM provider_tokens WHERE key_id = $1::text",
             parameters
         )
         guard result.rowCount == 1 else { return ProviderTokenRow() }
@@ -40,7 +43,8 @@ public struct ProviderTokenRows {
         return ProviderTokenRow(
             jwt: try result.isNull(0, 0) ? nil : try result.text(0, 0),
             issuedAt: try result.isNull(0, 1) ? nil : Instant(microseconds: try result.int8(0, 1)),
-            pausedUntil: pausedUntil == 0 ? nil : Instant(microseconds: pausedUntil)
+            pausedUntil: pausedUntil == 0 ? nil : Instant(microseconds: pausedUntil),
+            signer: try result.isNull(0, 3) ? nil : try result.text(0, 3)
         )
     }
 
@@ -52,7 +56,8 @@ public struct ProviderTokenRows {
         keyID: String,
         from previous: Instant?,
         jwt: String,
-        issuedAt: Instant
+        issuedAt: Instant,
+        signer: String? = nil
     ) throws(PostgresError) -> ProviderTokenRow {
         var parameters = PostgresParameters()
         parameters.append(text: keyID)
@@ -60,10 +65,13 @@ public struct ProviderTokenRows {
         parameters.append(text: jwt)
         parameters.append(int8: issuedAt.microseconds)
         parameters.append(int8: Int64(Self.shortestSeconds) * 1_000_000)
+        if let signer { parameters.append(text: signer) } else { parameters.appendNull(.text) }
         try connection.executeUnprepared(
             """
-            INSERT INTO provider_tokens AS held (key_id, jwt, issued_at) VALUES ($1::text, $3::text, $4::int8)
-            ON CONFLICT (key_id) DO UPDATE SET jwt = excluded.jwt, issued_at = excluded.issued_at
+            INSERT INTO provider_tokens AS held (key_id, jwt, issued_at, signer)
+            VALUES ($1::text, $3::text, $4::int8, $6::text)
+            ON CONFLICT (key_id) DO UPDATE
+            SET jwt = excluded.jwt, issued_at = excluded.issued_at, signer = excluded.signer
             WHERE held.issued_at IS NOT DISTINCT FROM $2::int8
                 AND (held.issued_at IS NULL OR excluded.issued_at >= held.issued_at + $5::int8)
             """,

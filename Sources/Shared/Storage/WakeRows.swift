@@ -32,8 +32,9 @@ extension WakeStore {
         return sources
     }
 
-    /// Reads what decides about these users, in one round trip; behind their locks where there are any.
-    func readFacts(_ accounts: [WakeAccount], now: Instant) throws -> [LockedFacts] {
+    /// Reads what decides about these users, in one round trip; behind their locks where there are any. A device token
+    /// whose row can't be read is counted, and otherwise as if it were not there.
+    func readFacts(_ accounts: [WakeAccount], now: Instant) throws -> (facts: [LockedFacts], unreadable: Int) {
         var one = PostgresParameters()
         one.append(Self.array(accounts.map(\.user)))
         var two = one
@@ -53,7 +54,8 @@ extension WakeStore {
         let schedules = try Self.schedules(results[0])
         let connections = try Self.connections(results[1], disconnects: results[2])
         var tokens: [UserID: [WakeToken]] = [:]
-        for live in try DeviceTokens.live(results[3]) {
+        let (live, unreadable) = try DeviceTokens.readable(results[3])
+        for live in live {
             let token = WakeToken(
                 user: live.key.user,
                 hash: live.key.hash,
@@ -62,7 +64,7 @@ extension WakeStore {
             )
             tokens[live.key.user, default: []].append(token)
         }
-        return accounts.compactMap { account in
+        let found = accounts.compactMap { account -> LockedFacts? in
             // Without a row there is nothing to decide: the account was erased in the meantime.
             guard let schedule = schedules[account.user] else { return nil }
             let mine = tokens[account.user] ?? []
@@ -77,6 +79,7 @@ extension WakeStore {
             )
             return LockedFacts(facts: facts, openWakeAt: account.openWakeAt)
         }
+        return (found, unreadable)
     }
 
     // MARK: Reading

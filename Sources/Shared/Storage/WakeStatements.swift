@@ -108,7 +108,7 @@ enum WakeStatements {
         ON CONFLICT (topic, partitions) DO NOTHING
         """
 
-    static let control = "SELECT paused_at, door_shut_at, resumes FROM wake_control"
+    static let control = "SELECT paused_at, door_shut_at, resumes, door_shut_since FROM wake_control"
 
     static let stops = "SELECT lane, topic, code, since FROM push_stops ORDER BY lane, topic"
 
@@ -127,8 +127,15 @@ enum WakeStatements {
 
     static let serverTime = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8"
 
-    /// $1 now.
-    static let noteDoorShut = "UPDATE wake_control SET door_shut_at = greatest(door_shut_at, $1::int8)"
+    /// $1 since, $2 now, $3 the spacing: as `PipelineState.noteDoorShut`.
+    static let noteDoorShut = """
+        UPDATE wake_control
+        SET door_shut_since = CASE
+                WHEN door_shut_at > 0 AND door_shut_at >= $1::int8 - $3::int8 THEN least(door_shut_since, $1::int8)
+                ELSE $1::int8
+            END,
+            door_shut_at = greatest(door_shut_at, $2::int8)
+        """
 
     static let lockPace = "SELECT pace_spent_through FROM wake_control FOR UPDATE"
 

@@ -62,20 +62,20 @@ extension WakeStore {
             door: counts,
             doorShutAt: shutAt == 0 ? nil : Instant(microseconds: shutAt),
             pausedAt: try control.isNull(0, 0) ? nil : Instant(microseconds: try control.int8(0, 0)),
-            stops: try Self.stops(results[4], pausedCredentials: results[5])
+            stops: try Self.stops(results[4], pausedCredentials: results[5], now: now)
         )
         let (skew, overflow) = ownClock.subtractingReportingOverflow(now.microseconds)
         pipeline.clockSkewMilliseconds = overflow ? .max : Int(skew / 1000)
-        if counts.isShut {
-            pipeline.doorShutAt = now
-            try noteDoorShut(now, last: shutAt)
-        }
+        let shutSince = try control.int8(0, 3)
+        if shutAt != 0, shutSince != 0 { pipeline.doorShutSince = Instant(microseconds: shutSince) }
+        if counts.isShut { try noteDoorShut(since: now, now, &pipeline) }
         return WakeShared(pipeline: pipeline, resumes: try control.int8(0, 2), now: now)
     }
 
     private static func stops(
         _ stops: PostgresResult,
-        pausedCredentials: PostgresResult
+        pausedCredentials: PostgresResult,
+        now: Instant
     ) throws(PostgresError) -> [WakeStop] {
         var found: [WakeStop] = []
         for row in 0..<stops.rowCount {
@@ -90,8 +90,9 @@ extension WakeStore {
             )
         }
         // One key signs for both of Apple's worlds.
-        if pausedCredentials.rowCount == 1, try !pausedCredentials.isNull(0, 0), try pausedCredentials.int8(0, 0) > 0 {
+        if pausedCredentials.rowCount == 1, try !pausedCredentials.isNull(0, 0) {
             let until = Instant(microseconds: try pausedCredentials.int8(0, 0))
+            guard until > now else { return found }
             for lane in ["apns_production", "apns_sandbox"] {
                 found.append(WakeStop(lane: lane, topic: nil, code: "credential_paused", until: until))
             }
@@ -116,11 +117,26 @@ extension WakeStore {
         try connection.executeUnprepared(WakeStatements.addPartitionCount, parameters)
     }
 
+    /// Notes that nothing at all gets in or is applied: wakes that went unanswered meanwhile are forgiven.
+    public func noteNothingGetsIn(_ pipeline: PipelineState, now: Instant) throws(PostgresError) {
+        guard let newest = pipeline.newestApplied else { return }
+        var pipeline = pipeline
+        try noteDoorShut(since: min(newest, now), now, &pipeline)
+    }
+
     /// Once a minute is enough.
-    private func noteDoorShut(_ now: Instant, last: Int64) throws(PostgresError) {
-        guard now.microseconds - last > 60_000_000 else { return }
+    private func noteDoorShut(
+        since: Instant,
+        _ now: Instant,
+        _ pipeline: inout PipelineState
+    ) throws(PostgresError) {
+        let last = pipeline.doorShutAt
+        pipeline.noteDoorShut(since: since, at: now)
+        if let last, last.advanced(bySeconds: 60) >= now { return }
         var parameters = PostgresParameters()
+        parameters.append(int8: since.microseconds)
         parameters.append(int8: now.microseconds)
+        parameters.append(int8: Int64(WakeRule.spacingSeconds) * 1_000_000)
         try connection.executeUnprepared(WakeStatements.noteDoorShut, parameters)
     }
 
@@ -208,7 +224,7 @@ extension WakeStore {
     }
 
     private func looks(_ accounts: [WakeAccount], _ rules: WakeRound, _ now: Instant) throws -> [WakeLook] {
-        try readFacts(accounts, now: now).map { facts in
+        try readFacts(accounts, now: now).facts.map { facts in
             let decision = WakeDecision(facts.facts, rules.pipeline, rules.policy, now: now)
             return WakeLook(facts: facts.facts, decision: decision)
         }

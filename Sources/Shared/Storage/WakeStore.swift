@@ -79,7 +79,8 @@ public final class WakeStore {
             rollback()
             return scan
         }
-        let facts = try readFacts(accounts, now: now)
+        let (facts, unreadable) = try readFacts(accounts, now: now)
+        scan.unreadable = unreadable
         var writes = WakeWrites()
         for facts in facts where facts.schedule.dueAt <= now.microseconds {
             scan.candidates += 1

@@ -34,6 +34,8 @@ public struct WakeScan: Sendable {
     public var parked = 0
     /// Claims whose worker was late or dead: their outcome is unknown.
     public var settled = 0
+    /// Device tokens whose rows could not be read; their users are looked at without them.
+    public var unreadable = 0
 
     public init() {}
 

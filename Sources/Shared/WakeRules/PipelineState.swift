@@ -19,8 +19,10 @@ public struct PipelineState: Hashable, Sendable {
     /// The counts that records which may still be in the log were written by; never empty.
     public var counts: [Int]
     public var door: DoorCounts
-    /// When the door was last found shut.
+    /// When the door was last found shut, or nothing at all got in.
     public var doorShutAt: Instant?
+    /// Since when it has been found so, with openings that are shorter than the spacing; nil for `doorShutAt` alone.
+    public var doorShutSince: Instant?
     /// Set by an operator.
     public var pausedAt: Instant?
     /// The database's clock and this machine's disagree by so much, in milliseconds.
@@ -58,6 +60,23 @@ public struct PipelineState: Hashable, Sendable {
             oldest = min(oldest, applied)
         }
         return oldest == .max ? nil : Instant(microseconds: oldest)
+    }
+
+    /// Notes that no answer got in between the two. Openings that are shorter than the spacing are passed over: no wake
+    /// has all of its time to be answered in one.
+    public mutating func noteDoorShut(since: Instant, at now: Instant) {
+        guard let last = doorShutAt, last.advanced(bySeconds: WakeRule.spacingSeconds) >= since else {
+            doorShutSince = since
+            doorShutAt = now
+            return
+        }
+        doorShutSince = min(doorShutSince ?? last, since)
+        doorShutAt = max(last, now)
+    }
+
+    /// The newest time up to which anything is applied; nil where nothing is.
+    public var newestApplied: Instant? {
+        appliedThrough.values.max().flatMap { $0 > 0 ? Instant(microseconds: $0) : nil }
     }
 
     /// Whether no user at all is up to date: then there is nothing to be learnt from looking at any.
@@ -119,7 +138,7 @@ public struct DoorCounts: Hashable, Sendable {
     public static let fewest = 20
 
     /// Refuses more than half, or answers nobody.
-    public var isShut: Bool { requests >= Self.fewest && answered < requests - answered }
+    public var isShut: Bool { requests >= Self.fewest && answered < requests.subtractingSaturating(answered) }
 }
 
 /// A place where nothing is sent at present.

@@ -71,7 +71,7 @@ public struct WakeDecision: Hashable, Sendable {
         var schedule = facts.schedule
         settlesClaim = schedule.isClaimed && schedule.claimedUntil <= now.microseconds
         if settlesClaim { schedule.settle(by: policy) }
-        schedule.forgive(doorShutAt: pipeline.doorShutAt, by: policy)
+        schedule.forgive(doorShutSince: pipeline.doorShutSince, at: pipeline.doorShutAt, by: policy)
         let lastPush = facts.lastPushAt
         // Whoever has pushed since the last wake owes no answer.
         if let lastPush, lastPush.microseconds > schedule.lastWakeAt { schedule.unanswered = 0 }
@@ -196,10 +196,11 @@ extension WakePolicy {
 }
 
 extension WakeSchedule {
-    /// A wake whose answer could not get in, because the door was shut behind it, does not count as unanswered.
-    mutating func forgive(doorShutAt: Instant?, by policy: WakePolicy) {
-        guard let shut = doorShutAt?.microseconds, unanswered > 0, struckAt != 0, shut >= struckAt,
-            shut < policy.due(afterWake: struckAt, unanswered: 0)
+    /// A wake whose answer could not get in, because the door was shut at some time of the spacing behind it, does not
+    /// count as unanswered.
+    mutating func forgive(doorShutSince since: Instant?, at last: Instant?, by policy: WakePolicy) {
+        guard let last, unanswered > 0, struckAt != 0, last.microseconds >= struckAt,
+            (since ?? last).microseconds < policy.due(afterWake: struckAt, unanswered: 0)
         else { return }
         unanswered -= 1
         struckAt = 0

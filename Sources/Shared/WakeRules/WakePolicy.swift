@@ -83,3 +83,10 @@ extension Int64 {
         return overflow ? (other < 0 ? .min : .max) : sum
     }
 }
+
+extension Int {
+    func subtractingSaturating(_ other: Int) -> Int {
+        let (difference, overflow) = subtractingReportingOverflow(other)
+        return overflow ? (other < 0 ? .max : .min) : difference
+    }
+}

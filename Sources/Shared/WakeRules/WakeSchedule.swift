@@ -46,7 +46,7 @@ public struct WakeSchedule: Hashable, Sendable {
     public mutating func open(at now: Instant, leaseSeconds: Int) {
         previousWakeAt = lastWakeAt
         lastWakeAt = now.microseconds
-        claim += 1
+        claim = claim.advancedSaturating(by: 1)
         claimedUntil = now.advanced(bySeconds: leaseSeconds).microseconds
         dueAt = claimedUntil
     }
@@ -54,7 +54,7 @@ public struct WakeSchedule: Hashable, Sendable {
     /// The claimer is gone or late: whether it sent anything is unknown, so the wake counts for the spacing and not as
     /// unanswered. The claim's number is spent, so that what the late one writes is refused.
     public mutating func settle(by policy: WakePolicy) {
-        claim += 1
+        claim = claim.advancedSaturating(by: 1)
         claimedUntil = 0
         dueAt = policy.due(afterWake: lastWakeAt, unanswered: unanswered)
     }
@@ -101,7 +101,9 @@ public struct WakeSchedule: Hashable, Sendable {
                 unanswered = min(unanswered + 1, Int(Int16.max))
                 struckAt = lastWakeAt
             }
-            dueAt = policy.due(afterWake: lastWakeAt, unanswered: unanswered)
+            // Looked at behind the short spacing however many are unanswered: by then it is known whether the answer
+            // could get in, and whoever is not forgiven is moved on to the long one.
+            dueAt = policy.due(afterWake: lastWakeAt, unanswered: 0)
         case .unknown:
             dueAt = policy.due(afterWake: lastWakeAt, unanswered: unanswered)
         case .notSpent(let retryAt):

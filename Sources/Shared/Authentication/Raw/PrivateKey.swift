@@ -24,6 +24,18 @@ final class PrivateKey {
 
     deinit { EVP_PKEY_free(handle) }
 
+    /// The public key in DER, with its kind; nil if OpenSSL fails.
+    var publicKey: [UInt8]? {
+        let length = i2d_PUBKEY(handle, nil)
+        guard length > 0 else { return nil }
+        var der = [UInt8](repeating: 0, count: Int(length))
+        let written = der.withUnsafeMutableBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return i2d_PUBKEY(handle, &position)
+        }
+        return written == length ? der : nil
+    }
+
     /// The signature as JWS has it.
     func signature(of message: [UInt8]) -> [UInt8]? {
         guard let context = EVP_MD_CTX_new() else { return nil }

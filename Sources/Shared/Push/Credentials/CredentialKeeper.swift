@@ -148,15 +148,32 @@ final class CredentialKeeper: Sendable {
             if let expired, expired == credential.token?.issuedAt, decision != .clock {
                 decision = ProviderTokenRule.afterExpired(issuedAt: expired, now: now)
             }
+            // Made before the key or the team was mended: no use, and replaced as soon as Apple allows it.
+            if let other = credential.token, other.isSigned(byOtherThan: signer.fingerprint), decision != .clock {
+                guard ProviderTokenRule.afterExpired(issuedAt: other.issuedAt, now: now) == .renew else {
+                    return wait(behind: other)
+                }
+                decision = .renew
+            }
             if decision == .renew || decision == .useAndRenew, let token = signer.token(now: now) {
                 credential = try store.renew(keyID: apns.keyID, from: credential.token?.issuedAt, to: token)
                 decision = ProviderTokenRule.decide(issuedAt: credential.token?.issuedAt, now: now)
+                if let other = credential.token, other.isSigned(byOtherThan: signer.fingerprint) {
+                    return wait(behind: other)
+                }
             }
             publish(credential.token, decision)
             return true
         } catch {
             return keepOld(now)
         }
+    }
+
+    /// Here alone: for whoever has the other key, the token may be right.
+    private func wait(behind other: ProviderToken) -> Bool {
+        let end = other.issuedAt.advanced(bySeconds: ProviderTokenRule.leastSeconds)
+        state.withLock { $0.apns = .paused(until: end) }
+        return true
     }
 
     private func publish(_ token: ProviderToken?, _ decision: ProviderTokenRule.Decision) {

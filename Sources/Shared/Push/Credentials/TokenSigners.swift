@@ -7,6 +7,8 @@ final class ProviderTokenSigner {
     private let signer: JWTSigner
     private let keyID: String
     private let teamID: String
+    /// Of the team and the public key: tokens of another one are of no use here.
+    let fingerprint: String?
 
     init(_ apns: PushConfiguration.APNs) throws(PushConfigurationError) {
         for name in [apns.keyID, apns.teamID] {
@@ -24,6 +26,7 @@ final class ProviderTokenSigner {
         self.signer = signer
         keyID = apns.keyID
         teamID = apns.teamID
+        fingerprint = signer.fingerprint(with: apns.teamID)
     }
 
     /// Nil if OpenSSL fails.
@@ -46,7 +49,8 @@ final class ProviderTokenSigner {
         guard let jwt = try? signer.sign(header: header.bytes, claims: claims.bytes) else { return nil }
         return ProviderToken(
             jwt: String(decoding: jwt, as: UTF8.self),
-            issuedAt: Instant(microseconds: seconds * 1_000_000)
+            issuedAt: Instant(microseconds: seconds * 1_000_000),
+            signer: fingerprint
         )
     }
 }

@@ -91,8 +91,10 @@ CREATE TABLE wake_control (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     -- By an operator; null while wakes run.
     paused_at bigint,
-    -- When the door was last found shut.
+    -- When the door was last found shut, or nothing at all got in, and since when; openings that are shorter than the
+    -- spacing of wakes are passed over.
     door_shut_at bigint NOT NULL DEFAULT 0,
+    door_shut_since bigint NOT NULL DEFAULT 0,
     -- Sends are given out up to here (WakeRules/SendPace).
     pace_spent_through bigint NOT NULL DEFAULT 0,
     -- Raised by an operator's resume, so that workers forget the stops that they know of.
@@ -115,6 +117,8 @@ CREATE TABLE provider_tokens (
     key_id text PRIMARY KEY,
     jwt text,
     issued_at bigint,
+    -- Names the team and the public key that signed it: a digest of both.
+    signer text,
     paused_until bigint NOT NULL DEFAULT 0
 );
 
