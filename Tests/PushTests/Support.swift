@@ -164,10 +164,10 @@ final class Scene {
     /// Connections that pushes came by; the token server's are others.
     var pushConnections: Int { Set(standIn.received.map(\.connection)).count }
 
-    /// Tokens are 64 hex digits.
+    /// Tokens are 64 hex digits; every number has one of its own.
     static func token(_ number: Int) -> String {
         let digits = String(number, radix: 16)
-        return String(repeating: "a", count: 64 - digits.count) + digits
+        return "a" + String(repeating: "0", count: 63 - digits.count) + digits
     }
 
     @discardableResult

@@ -22,9 +22,12 @@ enum BatchStatements {
         ON CONFLICT (user_id) DO NOTHING
         """
 
+    /// As `BatchStore.read(accounts:into:)` takes them.
+    static let accountColumns = "user_id, deleted_version, preferences, open_wake_at"
+
     /// Returns columns of `accounts` itself only: anything joined would be as old as the statement.
     static let lockAccounts = """
-        SELECT user_id, deleted_version, preferences, open_wake_at FROM accounts
+        SELECT \(accountColumns) FROM accounts
         WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id FOR NO KEY UPDATE
         """
 

@@ -29,7 +29,7 @@ extension BatchStore {
         parameters.reset()
         parameters.append(arrays.users)
         let accounts = try connection.executeUnprepared(
-            "SELECT user_id, deleted_version, preferences FROM accounts WHERE user_id = ANY ($1::uuid[])",
+            "SELECT \(BatchStatements.accountColumns) FROM accounts WHERE user_id = ANY ($1::uuid[])",
             parameters
         )
         let results = try connection.pipeline { pipeline in

@@ -36,13 +36,30 @@ public final class RealKafka: Sendable {
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         try launcher.startWatchdog()
         do {
-            bootstrapServers = try launcher.start(nodes: nodes, settings: settings)
+            bootstrapServers = try Self.start(launcher, in: directory, nodes: nodes, settings: settings)
         } catch {
             launcher.stop()
             try? FileManager.default.removeItem(atPath: directory)
             throw error
         }
         RunningKafkas.add(self)
+    }
+
+    /// Ports are chosen a moment before a server takes them, and other tests choose at the same time: so three tries.
+    private static func start(
+        _ launcher: any RealKafkaLauncher,
+        in directory: String,
+        nodes: Int,
+        settings: [String]
+    ) throws -> String {
+        for _ in 1...2 {
+            if let servers = try? launcher.start(nodes: nodes, settings: settings) { return servers }
+            launcher.stop()
+            for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
+                try FileManager.default.removeItem(atPath: directory + "/" + name)
+            }
+        }
+        return try launcher.start(nodes: nodes, settings: settings)
     }
 
     deinit { stop() }
