@@ -169,7 +169,9 @@ final class ReplayBenchmark {
         if isPreview { words.append("--preview") }
         let process = try start(words)
         let status = try process.waitForExit(seconds: 300)
-        let object = try? JSONSerialization.jsonObject(with: Data(process.output.utf8)) as? [String: Any]
+        // What is said to people comes first, in the same file.
+        let result = process.output.drop { $0 != "{" }
+        let object = try? JSONSerialization.jsonObject(with: Data(result.utf8)) as? [String: Any]
         guard status == 0, let seconds = object?["seconds"] as? Double, object?["read"] as? Int == records else {
             throw BenchmarkFailure("daybook \(words.joined(separator: " ")) did not read all:\n\(process.output)")
         }
