@@ -42,7 +42,11 @@ public final class KafkaReader {
         }
         let deadline = Deadline(milliseconds: timeoutMilliseconds)
         repeat {
-            guard let message = rd_kafka_consume(topic, partition.partition, deadline.remaining) else { continue }
+            // In short waits: librdkafka 2.0.2 sleeps up to a second after its queue was full, unless it is woken.
+            guard let message = rd_kafka_consume(topic, partition.partition, min(deadline.remaining, 20)) else {
+                client.askForEnd(partition, timeoutMilliseconds: 2)
+                continue
+            }
             let code = message.pointee.err
             if code == RD_KAFKA_RESP_ERR_NO_ERROR {
                 return KafkaRecord(message, of: nil, topic: topicNames.name(of: message.pointee.rkt), client: client)
