@@ -24,9 +24,10 @@ import Testing
     }
 
     @Test func `an answer that was written before the connection closed counts`() throws {
-        let scene = try Scene(StandInScript(others: [Reply(), Reply(.answerAndClose), Reply()]))
-        for id in 1...3 { #expect(scene.outcome(id) == .accepted) }
-        #expect(scene.standIn.received.count == 3)
+        // A third would be sent before the close is seen or after it: whether it may have arrived is nobody's to know.
+        let scene = try Scene(StandInScript(others: [Reply(), Reply(.answerAndClose)]))
+        for id in 1...2 { #expect(scene.outcome(id) == .accepted) }
+        #expect(scene.standIn.received.count == 2)
     }
 
     @Test func `REFUSED_STREAM is tried again, twice, and then is not spent`() throws {

@@ -172,7 +172,10 @@ public final class ClientConnection {
             case .wantsWrite, .wantsRead:
                 isBlocked = true
                 return
-            case .end: return close(HTTP2Failure(.closed))
+            case .end:
+                // What the server wrote before it closed still counts.
+                do throws(HTTP2Failure) { try read(stream) } catch { return close(error) }
+                return close(HTTP2Failure(.closed))
             }
         }
         if session.isOver { close(HTTP2Failure(.closed)) }

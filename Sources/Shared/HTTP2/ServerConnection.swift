@@ -11,6 +11,9 @@ public final class ServerConnection {
     public private(set) var isClosed = false
     public private(set) var wantsWrite = false
     private var closesWhenWritten = false
+    /// All is said; what the client still sends is read and dropped until it closes too. A socket that is closed with
+    /// unread bytes resets the connection, and the reset can take the last answer with it.
+    private var isLingering = false
 
     /// Takes the socket over, also when it throws.
     ///
@@ -52,6 +55,7 @@ public final class ServerConnection {
         withUnsafeTemporaryAllocation(byteCount: 16 << 10, alignment: 16) { room in
             while !isClosed {
                 switch stream.read(into: room) {
+                case .bytes where isLingering: continue
                 case .bytes(let count):
                     guard session?.receive(UnsafeRawBufferPointer(rebasing: room[..<count])) == true else {
                         return close()
@@ -64,7 +68,7 @@ public final class ServerConnection {
     }
 
     public func flush() {
-        guard !isClosed, let session else { return }
+        guard !isClosed, !isLingering, let session else { return }
         guard let more = session.produce() else { return close() }
         output += more
         wantsWrite = false
@@ -77,7 +81,13 @@ public final class ServerConnection {
             case .end: return close()
             }
         }
-        if closesWhenWritten || session.isOver { close() }
+        if closesWhenWritten || session.isOver { linger() }
+    }
+
+    private func linger() {
+        isLingering = true
+        stream.sayGoodbye()
+        shutdown(descriptor, Int32(SHUT_WR))
     }
 
     public func respond(

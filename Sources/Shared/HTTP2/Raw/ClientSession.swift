@@ -1,14 +1,12 @@
 import CNGHTTP2
 
-/// Owns one nghttp2 session of a client: bytes in, bytes out, no socket. Belongs to one thread.
-final class ClientSession {
-    private let handle: OpaquePointer
+/// A client's session: requests in, frames out.
+final class ClientSession: Session {
     /// Holds this session, so lives as long.
     private unowned let owner: ClientConnection
     private var streams: [ClientStream] = []
     private var free: [Int] = []
-    private let pairs: UnsafeMutablePointer<nghttp2_nv>
-    private static let mostFields = 32
+    private let pairs = HeaderPairs()
     /// What nghttp2 gave out and `produce` has not copied yet.
     private var rest = UnsafeRawBufferPointer(start: nil, count: 0)
     /// All that nghttp2 gave out; what `produce` has copied of it is `given`.
@@ -16,37 +14,8 @@ final class ClientSession {
     private(set) var openCount = 0
 
     init(owner: ClientConnection) throws(HTTP2Failure) {
-        guard let handle = Self.makeSession(Unmanaged.passUnretained(owner).toOpaque()) else {
-            throw HTTP2Failure(.noResources)
-        }
-        self.handle = handle
         self.owner = owner
-        pairs = .allocate(capacity: Self.mostFields)
-        var settings = nghttp2_settings_entry()
-        settings.settings_id = Int32(truncatingIfNeeded: NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue)
-        settings.value = 0
-        guard nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), &settings, 1) == 0 else {
-            throw HTTP2Failure(.noResources)
-        }
-    }
-
-    deinit {
-        nghttp2_session_del(handle)
-        pairs.deallocate()
-    }
-
-    private static func makeSession(_ owner: UnsafeMutableRawPointer) -> OpaquePointer? {
-        var callbacks: OpaquePointer?
-        guard nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks else { return nil }
-        defer { nghttp2_session_callbacks_del(callbacks) }
-        nghttp2_session_callbacks_set_on_header_callback(callbacks, clientHeader)
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, clientData)
-        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, clientStreamClosed)
-        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, clientFrame)
-        nghttp2_session_callbacks_set_before_frame_send_callback(callbacks, clientBeforeFrame)
-        var handle: OpaquePointer?
-        guard nghttp2_session_client_new(&handle, callbacks, owner) == 0 else { return nil }
-        return handle
+        try super.init(isServer: false, NGHTTP2_SETTINGS_ENABLE_PUSH, 0)
     }
 
     /// How many streams the server allows at once.
@@ -60,11 +29,9 @@ final class ClientSession {
     var mayRequest: Bool { nghttp2_session_check_request_allowed(handle) != 0 }
 
     /// Whether there is something to write.
-    var wantsWrite: Bool { !rest.isEmpty || nghttp2_session_want_write(handle) != 0 }
+    var wantsWrite: Bool { !rest.isEmpty || wantsWriteOfFrames }
 
-    var isOver: Bool {
-        rest.isEmpty && nghttp2_session_want_read(handle) == 0 && nghttp2_session_want_write(handle) == 0
-    }
+    var isOver: Bool { !wantsRead && !wantsWrite }
 
     /// Begins a request; nil if the session takes no more.
     func submit(
@@ -74,18 +41,18 @@ final class ClientSession {
         body: HTTP2Body,
         now: Int64
     ) -> Int? {
-        guard headers.fields.count <= Self.mostFields, mayRequest else { return nil }
+        guard headers.fields.count <= HeaderPairs.most, mayRequest else { return nil }
         if free.isEmpty {
             free.append(streams.count)
             streams.append(ClientStream(index: streams.count))
         }
         let stream = streams[free.removeLast()]
-        stream.begin(headers, values: values, lengths: lengths, body: body, pairs: pairs)
+        stream.begin(headers, values: values, lengths: lengths, body: body, pairs: pairs.start)
         var provider = nghttp2_data_provider()
         let pointer = Unmanaged.passUnretained(stream).toOpaque()
         provider.source.ptr = pointer
         provider.read_callback = clientReadBody
-        let id = nghttp2_submit_request(handle, nil, pairs, headers.fields.count, &provider, pointer)
+        let id = nghttp2_submit_request(handle, nil, pairs.start, headers.fields.count, &provider, pointer)
         guard id > 0 else {
             stream.finish()
             free.append(stream.index)
@@ -108,19 +75,9 @@ final class ClientSession {
         _ = nghttp2_submit_ping(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
     }
 
-    func goAway() {
-        _ = nghttp2_submit_goaway(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, NGHTTP2_NO_ERROR.rawValue, nil, 0)
-    }
-
     /// Streams submitted before that time.
     func openStreams(before time: Int64) -> [Int] {
         streams.filter { $0.isOpen && $0.submitted < time }.map(\.index)
-    }
-
-    /// False if that was not HTTP/2.
-    func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        let start = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
-        return nghttp2_session_mem_recv(handle, start, bytes.count) == bytes.count
     }
 
     /// Writes frames to the room, as far as they go; nil if the session is broken.
@@ -165,84 +122,43 @@ final class ClientSession {
 
     // MARK: - What nghttp2 reports
 
-    fileprivate func stream(_ id: Int32) -> ClientStream? {
+    private func stream(_ id: Int32) -> ClientStream? {
         guard let pointer = nghttp2_session_get_stream_user_data(handle, id) else { return nil }
         return Unmanaged<ClientStream>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    fileprivate func closed(_ id: Int32, code: UInt32) {
-        guard let stream = stream(id), stream.isOpen else { return }
+    override func header(
+        _ stream: Int32,
+        _ name: UnsafeBufferPointer<UInt8>,
+        _ value: UnsafeBufferPointer<UInt8>
+    ) {
+        self.stream(stream)?.receiveHeader(name, value)
+    }
+
+    override func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
+        self.stream(stream)?.receiveBody(bytes)
+    }
+
+    override func closed(_ stream: Int32, code: UInt32) {
+        guard let stream = self.stream(stream), stream.isOpen else { return }
         end(stream, isRefused: code == NGHTTP2_REFUSED_STREAM.rawValue)
     }
 
-    fileprivate func received(_ frame: nghttp2_frame) {
+    override func received(_ frame: nghttp2_frame) {
         if UInt32(frame.hd.type) == NGHTTP2_GOAWAY.rawValue { owner.serverGoesAway() }
     }
 
-    fileprivate func willSend(_ frame: nghttp2_frame) {
+    override func willSend(_ frame: nghttp2_frame) {
         if UInt32(frame.hd.type) == NGHTTP2_HEADERS.rawValue { stream(frame.hd.stream_id)?.start = produced }
     }
 }
 
-private func session(_ context: UnsafeMutableRawPointer?) -> ClientSession? {
-    guard let context else { return nil }
-    return Unmanaged<ClientConnection>.fromOpaque(context).takeUnretainedValue().session
-}
+/// Room for the headers of the request that is being submitted.
+private final class HeaderPairs {
+    static let most = 32
+    let start = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: most)
 
-private func clientHeader(
-    _: OpaquePointer?,
-    _ frame: UnsafePointer<nghttp2_frame>?,
-    _ name: UnsafePointer<UInt8>?,
-    _ nameLength: Int,
-    _ value: UnsafePointer<UInt8>?,
-    _ valueLength: Int,
-    _: UInt8,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    guard let frame, let stream = session(context)?.stream(frame.pointee.hd.stream_id) else { return 0 }
-    let name = UnsafeBufferPointer(start: name, count: nameLength)
-    stream.receiveHeader(name, UnsafeBufferPointer(start: value, count: valueLength))
-    return 0
-}
-
-private func clientData(
-    _: OpaquePointer?,
-    _: UInt8,
-    _ id: Int32,
-    _ bytes: UnsafePointer<UInt8>?,
-    _ count: Int,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    session(context)?.stream(id)?.receiveBody(UnsafeBufferPointer(start: bytes, count: count))
-    return 0
-}
-
-private func clientStreamClosed(
-    _: OpaquePointer?,
-    _ id: Int32,
-    _ code: UInt32,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    session(context)?.closed(id, code: code)
-    return 0
-}
-
-private func clientFrame(
-    _: OpaquePointer?,
-    _ frame: UnsafePointer<nghttp2_frame>?,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    if let frame { session(context)?.received(frame.pointee) }
-    return 0
-}
-
-private func clientBeforeFrame(
-    _: OpaquePointer?,
-    _ frame: UnsafePointer<nghttp2_frame>?,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    if let frame { session(context)?.willSend(frame.pointee) }
-    return 0
+    deinit { start.deallocate() }
 }
 
 private func clientReadBody(

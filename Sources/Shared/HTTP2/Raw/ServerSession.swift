@@ -1,7 +1,7 @@
 import CNGHTTP2
 
-/// Owns one nghttp2 session of a server: for stand-ins in development and tests. Belongs to one thread.
-final class ServerSession {
+/// A server's session: for stand-ins in development and tests.
+final class ServerSession: Session {
     /// Longer bodies are cut.
     private static let longestBody = 1 << 20
 
@@ -12,45 +12,15 @@ final class ServerSession {
         var answered = 0
     }
 
-    private let handle: OpaquePointer
     private unowned let owner: ServerConnection
     private var exchanges: [Int32: Exchange] = [:]
 
     init(owner: ServerConnection, mostStreams: UInt32) throws(HTTP2Failure) {
-        guard let handle = Self.makeSession(Unmanaged.passUnretained(owner).toOpaque()) else {
-            throw HTTP2Failure(.noResources)
-        }
-        self.handle = handle
         self.owner = owner
-        var settings = nghttp2_settings_entry()
-        settings.settings_id = Int32(truncatingIfNeeded: NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue)
-        settings.value = mostStreams
-        guard nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), &settings, 1) == 0 else {
-            throw HTTP2Failure(.noResources)
-        }
+        try super.init(isServer: true, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, mostStreams)
     }
 
-    deinit { nghttp2_session_del(handle) }
-
-    private static func makeSession(_ owner: UnsafeMutableRawPointer) -> OpaquePointer? {
-        var callbacks: OpaquePointer?
-        guard nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks else { return nil }
-        defer { nghttp2_session_callbacks_del(callbacks) }
-        nghttp2_session_callbacks_set_on_header_callback(callbacks, serverHeader)
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, serverData)
-        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, serverStreamClosed)
-        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, serverFrame)
-        var handle: OpaquePointer?
-        guard nghttp2_session_server_new(&handle, callbacks, owner) == 0 else { return nil }
-        return handle
-    }
-
-    var isOver: Bool { nghttp2_session_want_read(handle) == 0 && nghttp2_session_want_write(handle) == 0 }
-
-    func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        let start = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
-        return nghttp2_session_mem_recv(handle, start, bytes.count) == bytes.count
-    }
+    var isOver: Bool { !wantsRead && !wantsWriteOfFrames }
 
     /// All that is to be written; nil if the session is broken.
     func produce() -> [UInt8]? {
@@ -97,17 +67,17 @@ final class ServerSession {
         _ = nghttp2_submit_rst_stream(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, code.rawValue)
     }
 
-    func goAway(last: Int32) {
-        _ = nghttp2_submit_goaway(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), last, NGHTTP2_NO_ERROR.rawValue, nil, 0)
-    }
-
     // MARK: - What nghttp2 reports
 
-    fileprivate func header(_ stream: Int32, _ name: String, _ value: String) {
-        exchange(stream).headers.append((name, value))
+    override func header(
+        _ stream: Int32,
+        _ name: UnsafeBufferPointer<UInt8>,
+        _ value: UnsafeBufferPointer<UInt8>
+    ) {
+        exchange(stream).headers.append((String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self)))
     }
 
-    fileprivate func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
+    override func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
         let exchange = exchange(stream)
         exchange.body.append(contentsOf: bytes.prefix(Self.longestBody - exchange.body.count))
     }
@@ -119,7 +89,7 @@ final class ServerSession {
         return new
     }
 
-    fileprivate func received(_ frame: nghttp2_frame) {
+    override func received(_ frame: nghttp2_frame) {
         let type = UInt32(frame.hd.type)
         guard type == NGHTTP2_DATA.rawValue || type == NGHTTP2_HEADERS.rawValue,
             UInt32(frame.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
@@ -128,61 +98,9 @@ final class ServerSession {
         owner.received(ServerRequest(headers: exchange.headers, body: exchange.body), frame.hd.stream_id)
     }
 
-    fileprivate func closed(_ stream: Int32) {
+    override func closed(_ stream: Int32, code: UInt32) {
         exchanges[stream] = nil
     }
-}
-
-private func session(_ context: UnsafeMutableRawPointer?) -> ServerSession? {
-    guard let context else { return nil }
-    return Unmanaged<ServerConnection>.fromOpaque(context).takeUnretainedValue().session
-}
-
-private func serverHeader(
-    _: OpaquePointer?,
-    _ frame: UnsafePointer<nghttp2_frame>?,
-    _ name: UnsafePointer<UInt8>?,
-    _ nameLength: Int,
-    _ value: UnsafePointer<UInt8>?,
-    _ valueLength: Int,
-    _: UInt8,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    let name = String(decoding: UnsafeBufferPointer(start: name, count: nameLength), as: UTF8.self)
-    let value = String(decoding: UnsafeBufferPointer(start: value, count: valueLength), as: UTF8.self)
-    if let frame { session(context)?.header(frame.pointee.hd.stream_id, name, value) }
-    return 0
-}
-
-private func serverData(
-    _: OpaquePointer?,
-    _: UInt8,
-    _ id: Int32,
-    _ bytes: UnsafePointer<UInt8>?,
-    _ count: Int,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    session(context)?.data(id, UnsafeBufferPointer(start: bytes, count: count))
-    return 0
-}
-
-private func serverStreamClosed(
-    _: OpaquePointer?,
-    _ id: Int32,
-    _: UInt32,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    session(context)?.closed(id)
-    return 0
-}
-
-private func serverFrame(
-    _: OpaquePointer?,
-    _ frame: UnsafePointer<nghttp2_frame>?,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    if let frame { session(context)?.received(frame.pointee) }
-    return 0
 }
 
 private func serverReadBody(
