@@ -3,6 +3,7 @@ import Domain
 import Glibc
 import IngestService
 import JSON
+import ServiceRuntime
 import TimeZones
 
 /// Decoding a body with all checks, beside a walk over the same document that checks nothing.
@@ -19,7 +20,7 @@ struct DecodeBenchmark {
 
     init(days: Int) throws {
         let now = Requests.now
-        var random = SplitMix(state: 1)
+        var random = SplitMix64(seed: 1)
         // Several bodies, so that no branch predictor learns one by heart.
         let bodies = (0..<64).map { _ in
             PaddedBytes(Array(Requests.body(days: days, now: now, &random).utf8))

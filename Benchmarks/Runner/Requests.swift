@@ -2,6 +2,7 @@ import Authentication
 import Domain
 import Foundation
 import Glibc
+import ServiceRuntime
 
 /// Requests as phones send them, ready to go out: many users, each with a token and days of their own up to today.
 struct Requests {
@@ -17,7 +18,7 @@ struct Requests {
         self.days = days
         let minter = try TokenMinter(TokenPolicy(hmacKeys: [Array(Self.secret.utf8)]))
         let now = Self.now
-        var random = SplitMix(state: UInt64(days))
+        var random = SplitMix64(seed: UInt64(days))
         texts = try (0..<Self.users).map { _ in
             let user = UUID(uuid: random.uuid()).uuidString.lowercased()
             let token = try minter.mint(subject: user, now: now, validFor: 86_400)
@@ -39,7 +40,7 @@ struct Requests {
     static var now: Instant { Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000)) }
 
     /// Six metrics a day, some with a decimal.
-    static func body(days: Int, now: Instant, _ random: inout SplitMix) -> String {
+    static func body(days: Int, now: Instant, _ random: inout SplitMix64) -> String {
         let today = now.day(secondsFromUTC: 0)
         let list = (0..<days).map { index in
             let date = today.advanced(by: index - days + 1)
@@ -57,18 +58,7 @@ struct Requests {
     }
 }
 
-/// A small generator with a seed, so that every run sends the same.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ mixed >> 31
-    }
-
+extension SplitMix64 {
     mutating func next(_ range: ClosedRange<Int>) -> Int {
         Int.random(in: range, using: &self)
     }

@@ -1,4 +1,5 @@
 import Domain
+import ServiceRuntime
 import Testing
 
 @testable import Authentication
@@ -131,7 +132,7 @@ struct SignatureTests {
             token(TestKeys.rsaAPrivate), token(TestKeys.ecAPrivate), token(TestKeys.ecBPrivate, kid: "b"),
         ].map { Array($0.utf8) }
         #expect(good.allSatisfy { verifier.code(String(decoding: $0, as: UTF8.self)) == nil })
-        var generator = SplitMix(state: 42)
+        var generator = SplitMix64(seed: 42)
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_..=+/\u{0} ".utf8)
         var passed = 0
         for _ in 0..<20_000 {
@@ -153,18 +154,5 @@ struct SignatureTests {
             if case .success = result { passed += 1 }
         }
         #expect(passed == 0)
-    }
-}
-
-/// The same numbers in each run.
-private struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var word = state
-        word = (word ^ word >> 30) &* 0xbf58_476d_1ce4_e5b9
-        word = (word ^ word >> 27) &* 0x94d0_49bb_1331_11eb
-        return word ^ word >> 31
     }
 }

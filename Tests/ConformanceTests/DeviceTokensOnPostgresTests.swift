@@ -2,6 +2,7 @@ import Aggregation
 import Domain
 import MessageContract
 import Postgres
+import ServiceRuntime
 import Storage
 import TestSupport
 import Testing
@@ -228,7 +229,7 @@ import Testing
         case account(DecodedAccount)
     }
 
-    private func events(_ generator: inout SeededGenerator) -> [Event] {
+    private func events(_ generator: inout SplitMix64) -> [Event] {
         let users = (1...3).map { UserID(high: 9, low: UInt64($0)) }
         return (0..<80).map { _ in
             let user = users.randomElement(using: &generator) ?? ann
@@ -251,7 +252,7 @@ import Testing
     func `any order, split and duplication, with deletions anywhere: the same entries and owners (D3, D7, C19)`(
         seed: Int
     ) throws {
-        var generator = SeededGenerator(state: UInt64(seed) &* 131 + 7)
+        var generator = SplitMix64(seed: UInt64(seed) &* 131 + 7)
         let events = events(&generator)
         var hashes: Set<TableHash> = []
         var owners: Set<[UserID: [UInt8]]> = []
@@ -275,17 +276,5 @@ import Testing
             owners.insert(try database.live())
         }
         #expect(hashes.count == 1 && owners.count == 1, "seed \(seed)")
-    }
-}
-
-private struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-        return word ^ (word >> 31)
     }
 }

@@ -1,4 +1,5 @@
 import Domain
+import ServiceRuntime
 import Storage
 import TestSupport
 import Testing
@@ -40,7 +41,7 @@ import WakeRules
         let database = try WakesUnderTest()
         try database.add(0..<Self.users, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
         let store = try database.store()
-        var random = SplitMix(state: seed)
+        var random = SplitMix64(seed: seed)
         var models = (0..<Self.users).map { _ in
             Model(
                 lastPushAt: database.at(hours: 0).microseconds,
@@ -170,17 +171,5 @@ import WakeRules
         models[number].sends[place].outcome = end.outcome
         if case .notSpent = end.kind, models[number].openWakeAt == end.claim.wakeAt { models[number].openWakeAt = 0 }
         return true
-    }
-}
-
-private struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-        return word ^ (word >> 31)
     }
 }

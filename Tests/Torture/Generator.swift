@@ -1,4 +1,5 @@
 import Foundation
+import ServiceRuntime
 
 /// What people, phones and connectors do, made of a seed: re-sends, late readings, duplicates, zeros, gaps, back-fills.
 struct Generator {
@@ -73,7 +74,7 @@ struct Generator {
     /// A user that keeps sending new origins; nobody deletes them, since a deletion would free some.
     private static let abuser = 0
 
-    private var random: SeededGenerator
+    private var random: SplitMix64
     private let users: [String]
     private let group: String
     /// What each connection last said, by day (counted back from today) and metric, in tenths.
@@ -86,7 +87,7 @@ struct Generator {
     ///   - group: tells apart users of generators that run over the same log; four hexadecimal digits.
     ///   - users: how many.
     init(seed: UInt64, group: String, users: Int) {
-        random = SeededGenerator(seed)
+        random = SplitMix64(seed: seed)
         self.group = group
         self.users = (0..<users).map { "0000\(group)-0000-4000-8000-\(String(format: "%012x", $0 + 1))" }
     }

@@ -2,6 +2,7 @@ import Authentication
 import Domain
 import Foundation
 import Kafka
+import ServiceRuntime
 import Synchronization
 import TestSupport
 
@@ -204,7 +205,7 @@ final class Load: Sendable {
     /// Writes all of these again, as they were, in an order of this seed; returns when all are confirmed.
     func republish(_ records: [LogRecord], seed: UInt64) throws {
         let producer = try makeProducer()
-        var random = SeededGenerator(seed)
+        var random = SplitMix64(seed: seed)
         var failed = 0
         for record in records.shuffled(using: &random) {
             guard let index = settings.topics.firstIndex(of: record.topic) else { continue }

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Kafka
 import Postgres
+import ServiceRuntime
 import TestSupport
 
 /// Breaks one thing after another, and mends it. What comes when is made of the seed.
@@ -19,7 +20,7 @@ final class Nemesis {
     private let workers: Workers
     private let load: Load
     private let say: (String) -> Void
-    private var random: SeededGenerator
+    private var random: SplitMix64
     private(set) var done: [Fault: Int] = [:]
     /// Faults whose moment did not come, such as a COMMIT to be cut while nothing was to be written.
     private(set) var missed: [Fault: Int] = [:]
@@ -40,7 +41,7 @@ final class Nemesis {
         self.workers = workers
         self.load = load
         self.say = say
-        random = SeededGenerator(seed)
+        random = SplitMix64(seed: seed)
     }
 
     /// The faults of a run: each one once in a deck, and kills between them.

@@ -1,6 +1,7 @@
 import Domain
 import Foundation
 import MessageContract
+import ServiceRuntime
 
 /// Users and their days: everything is a function of its numbers, so that all who are measured get the same.
 struct People {
@@ -17,15 +18,15 @@ struct People {
     func time(ofRound round: Int) -> Instant { start.advanced(bySeconds: round * 60) }
 
     static func user(_ index: Int) -> UserID {
-        var random = SplitMix(state: UInt64(index) &* 0x1_0001)
+        var random = SplitMix64(seed: UInt64(index) &* 0x1_0001)
         let high = random.next() & ~0xf000 | 0x4000
         return UserID(high: high, low: random.next() & ~(3 << 62) | 2 << 62)
     }
 
     /// Six metrics that everybody here knows. Two rounds differ in every day's steps for certain.
     static func values(_ user: Int, _ day: CalendarDay, round: Int) -> MetricValues {
-        var random = SplitMix(
-            state: UInt64(user) << 32 ^ UInt64(UInt32(bitPattern: day.daysSinceEpoch)) << 8 ^ UInt64(round)
+        var random = SplitMix64(
+            seed: UInt64(user) << 32 ^ UInt64(UInt32(bitPattern: day.daysSinceEpoch)) << 8 ^ UInt64(round)
         )
         let word = random.next()
         func number(_ shift: UInt64, _ span: UInt64) -> Int32 { Int32(truncatingIfNeeded: word >> shift % 64 % span) }
@@ -41,7 +42,7 @@ struct People {
 
     /// A permutation of `0..<count`, another one for every seed: nobody's records come in the order of the tables.
     static func shuffled(_ count: Int, seed: Int) -> [Int] {
-        var random = SplitMix(state: UInt64(seed) &+ 77)
+        var random = SplitMix64(seed: UInt64(seed) &+ 77)
         return (0..<count).shuffled(using: &random)
     }
 }

@@ -1,4 +1,5 @@
 import Domain
+import ServiceRuntime
 
 /// Days of made-up people, the same for the same seed: for trying out, loads and drills. Pure.
 struct GeneratedHistory: Sendable {
@@ -26,7 +27,7 @@ struct GeneratedHistory: Sendable {
 
     /// Users that belong to a seed.
     static func users(_ count: Int, seed: UInt64) -> [UserID] {
-        var generator = Generator(state: seed)
+        var generator = SplitMix64(seed: seed)
         return (0..<count).map { _ in
             UserID(
                 high: generator.next() & ~0xf000 | 0x4000,
@@ -55,8 +56,8 @@ struct GeneratedHistory: Sendable {
 
     private func day(_ day: CalendarDay, _ user: UserID, _ source: Source) -> String {
         // Any day can be made without those before it.
-        var generator = Generator(
-            state: seed ^ user.low ^ UInt64(bitPattern: Int64(day.daysSinceEpoch)) &* 0x9e37_79b9_7f4a_7c15
+        var generator = SplitMix64(
+            seed: seed ^ user.low ^ UInt64(bitPattern: Int64(day.daysSinceEpoch)) &* 0x9e37_79b9_7f4a_7c15
         )
         let steps = 2000 + Int(generator.next() % 14_000)
         let energy = 80 + Int(generator.next() % 9000) / 10
@@ -72,17 +73,5 @@ struct GeneratedHistory: Sendable {
             text += ",\"distance_m\":\(steps * 7 / 10).\(generator.next() % 10)"
         }
         return text + "}"
-    }
-
-    /// SplitMix64; not for secrets.
-    private struct Generator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9e37_79b9_7f4a_7c15
-            var mixed = (state ^ (state >> 30)) &* 0xbf58_476d_1ce4_e5b9
-            mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-            return mixed ^ (mixed >> 31)
-        }
     }
 }
