@@ -36,7 +36,7 @@ final class IngestBenchmark {
         let kafka = try BenchmarkKafka()
         say(
             kafka.isReal
-                ? "Kafka: a real one of KAFKA_HOME, one node, \(BenchmarkKafka.partitions) partitions."
+                ? "Kafka: a real one of KAFKA_HOME, one node, \(StartedKafka.partitions) partitions."
                 : "KAFKA_HOME is not set: the DEVELOPMENT BROKER stands in, and these figures say less."
         )
         let decode = try DecodeBenchmark(days: 15)

@@ -7,57 +7,29 @@ import TestSupport
 
 /// The Kafka that all servers write to, each to topics of its own.
 final class BenchmarkKafka {
-    static let partitions = 4
-    let bootstrapServers: String
-    let isReal: Bool
-    /// Held so that they end with this.
-    private let real: RealKafka?
-    private let broker: ServiceProcess?
-    private let prefix = "bench."
+    private let kafka: StartedKafka
+    private let prefix: String
+
+    var bootstrapServers: String { kafka.bootstrapServers }
+    var isReal: Bool { kafka.isReal }
 
     init() throws {
-        if RealKafka.home != nil {
-            let real = try RealKafka()
-            self.real = real
-            broker = nil
-            bootstrapServers = real.bootstrapServers
-            isReal = true
-            let admin = try KafkaAdmin(properties: [("bootstrap.servers", bootstrapServers)], log: { _ in })
-            // All that ingest asks for before it is ready, and one for each of the others.
-            let names = Set(Topic.allCases.map { $0.name(prefix: prefix) } + ServerKind.allCases.map(topic))
-            let topics = names.sorted().map { name in
-                KafkaTopicSpecification(
-                    name: name,
-                    partitions: Int32(Self.partitions),
-                    replicationFactor: 1,
-                    settings: ["message.timestamp.type": "LogAppendTime"]
-                )
-            }
-            _ = try admin.create(topics, timeoutMilliseconds: 30_000)
-        } else {
-            let file = FileManager.default.temporaryDirectory.path + "/daybook-bench-broker-\(getpid())"
-            let broker = try ServiceProcess(
-                "daybook",
-                ["broker", "--partitions", "\(Self.partitions)", "--address-file", file],
-                environment: ["DAYBOOK_TOPIC_PREFIX": prefix]
-            )
-            try Eventually.holds("the development broker") {
-                FileManager.default.fileExists(atPath: file) || !broker.isRunning
-            }
-            self.broker = broker
-            real = nil
-            isReal = false
-            bootstrapServers = try String(contentsOfFile: file, encoding: .utf8)
-                .trimmingCharacters(in: .whitespacesAndNewlines)
-        }
+        let prefix = "bench."
+        self.prefix = prefix
+        // All that ingest asks for before it is ready, and one for each of the others.
+        let ours = Topic.allCases.map { $0.name(prefix: prefix) }
+        let others = ServerKind.allCases.filter { $0 != .ours }.map { Self.topic($0, prefix) }
+        kafka = try StartedKafka(prefix: prefix, topics: ours + others)
     }
 
-    deinit { real?.stop() }
+    private static func topic(_ kind: ServerKind, _ prefix: String) -> String {
+        let live = Topic.daysLive.name(prefix: prefix)
+        return kind == .ours ? live : live + "." + kind.rawValue
+    }
 
     /// Where a server's records go. The development broker has no others than Daybook's own.
     func topic(_ kind: ServerKind) -> String {
-        let live = Topic.daysLive.name(prefix: prefix)
-        return isReal && kind != .ours ? live + "." + kind.rawValue : live
+        Self.topic(isReal ? kind : .ours, prefix)
     }
 
     func environment() -> [String: String] {

@@ -61,11 +61,7 @@ final class AggregatorBenchmark {
             kafka.stop()
             database.stop()
         }
-        say(
-            kafka.isReal
-                ? "Kafka: a real one of KAFKA_HOME, one node, \(AggregatorKafka.partitions) partitions."
-                : "KAFKA_HOME is not set: the DEVELOPMENT BROKER stands in with few users, and these figures say less."
-        )
+        say(kafka.introduction)
         say("PostgreSQL: \(try database.settings).")
         if goPeer == nil {
             say("PEERS_HOME names no folder with bin/aggregator-go: figures beside the peers are left out.")

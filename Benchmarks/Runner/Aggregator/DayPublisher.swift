@@ -2,12 +2,13 @@ import Domain
 import Glibc
 import Kafka
 import MessageContract
+import ServiceRuntime
 
 /// Writes records of days as ingest does, fast, and knows how many each partition holds.
 final class DayPublisher {
     private let producer: KafkaProducer
     private let partitions: Int
-    private var generator = SplitMix(state: 99)
+    private var generator = SplitMix64(seed: 99)
     /// Where each partition's log ends.
     private(set) var ends: [Int64]
     private(set) var bytes = 0

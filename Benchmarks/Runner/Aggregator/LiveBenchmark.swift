@@ -20,7 +20,6 @@ struct LiveBenchmark {
         }
     }
 
-    private static let interval = 0.01
     private let bench: AggregatorBenchmark
     private let users: Int
     private let looking: PostgresConnection
@@ -59,54 +58,25 @@ struct LiveBenchmark {
         return Outcome(idle: idle, loaded: loaded, drained: users * 365)
     }
 
-    /// Publishes at an even pace; returns the 95th percentile in seconds.
+    /// At an even pace; returns the 95th percentile in seconds.
     private func measure(seconds: Double, until isOver: () throws -> Bool = { false }) throws -> Double {
         bench.round += 1
         bench.history.change(newest: 2, to: bench.round)
         let topic = bench.kafka.liveTopic()
-        var open: [[(offset: Int64, at: Double)]] = Array(repeating: [], count: AggregatorKafka.partitions)
-        var latencies: [Double] = []
-        let order = People.shuffled(bench.users, seed: bench.round)
-        var next = 0
-        let begun = monotonicSeconds()
-        var due = begun
-        var nextQuestion = begun
-        var isEnding = false
-        while true {
-            let now = monotonicSeconds()
-            if !isEnding && now - begun >= seconds { isEnding = true }
-            if now >= nextQuestion {
-                nextQuestion = now + 0.1
-                if try isOver() { isEnding = true }
-            }
-            if !isEnding && now >= due {
-                due += Self.interval
-                let user = order[next % order.count]
-                next += 1
-                let days = (0..<History.days).reversed().map { age -> DaysRecord.Day in
-                    let date = bench.people.today.advanced(by: -age)
-                    let round = bench.history.round(ofAge: age)
-                    return .init(date: date, values: People.values(user, date, round: round))
+        return try LiveTraffic(publisher: live, worker: bench.ours, people: bench.people, topic: topic)
+            .slowestTwentieth(
+                users: People.shuffled(bench.users, seed: bench.round),
+                round: bench.round,
+                limit: seconds + 60,
+                until: { elapsed in try elapsed >= seconds || isOver() },
+                days: { user in
+                    (0..<History.days).reversed().map { age -> DaysRecord.Day in
+                        let date = bench.people.today.advanced(by: -age)
+                        let round = bench.history.round(ofAge: age)
+                        return .init(date: date, values: People.values(user, date, round: round))
+                    }
                 }
-                let place = try live.publish(bench.people, user: user, round: bench.round, days)
-                open[place.partition].append((place.offset, monotonicSeconds()))
-                try live.drain()
-            }
-            let positions = try bench.ours.positions(topic)
-            let seen = monotonicSeconds()
-            for partition in open.indices {
-                let position = positions[partition]?.next ?? 0
-                while let first = open[partition].first, first.offset < position {
-                    latencies.append(seen - first.at)
-                    open[partition].removeFirst()
-                }
-            }
-            if isEnding && open.allSatisfy(\.isEmpty) { break }
-            guard now - begun < seconds + 60 else { throw BenchmarkFailure("live records are not applied") }
-            poll(nil, 0, 1)
-        }
-        latencies.sort()
-        return latencies.isEmpty ? .nan : latencies[min(latencies.count - 1, latencies.count * 95 / 100)]
+            )
     }
 }
 

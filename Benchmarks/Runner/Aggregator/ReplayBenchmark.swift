@@ -36,11 +36,7 @@ final class ReplayBenchmark {
             kafka.stop()
             database.stop()
         }
-        say(
-            kafka.isReal
-                ? "Kafka: a real one of KAFKA_HOME, one node, \(AggregatorKafka.partitions) partitions."
-                : "KAFKA_HOME is not set: the DEVELOPMENT BROKER stands in with few users, and these figures say less."
-        )
+        say(kafka.introduction)
         say("PostgreSQL: \(try database.settings). \(users) users, \(lanes) lanes or threads.")
         // Everybody's thirty days, and the same three times more: what is in a log of some hours.
         for round in 0..<4 {
@@ -93,8 +89,6 @@ final class ReplayBenchmark {
 
     // MARK: Live records
 
-    private static let interval = 0.01
-
     /// From the moment that a phone's record is handed to Kafka until its rows are committed, at an even pace: while
     /// nothing else happens, and while everything is replayed again and again.
     private func measureLive(replaySeconds: Double) throws -> (idle: Double, loaded: Double) {
@@ -118,48 +112,18 @@ final class ReplayBenchmark {
 
     /// The 95th percentile in seconds; goes on until `isOver` says so, at least as long as given.
     private func live(seconds: Double, round: Int, until isOver: () throws -> Bool) throws -> Double {
-        let topic = kafka.liveTopic()
-        var open: [[(offset: Int64, at: Double)]] = Array(repeating: [], count: AggregatorKafka.partitions)
-        var latencies: [Double] = []
-        let order = People.shuffled(users, seed: round)
-        var next = 0
-        let begun = monotonicSeconds()
-        var due = begun
-        var nextQuestion = begun
-        var isEnding = false
-        while true {
-            let now = monotonicSeconds()
-            if !isEnding && now >= nextQuestion {
-                nextQuestion = now + 0.05
-                isEnding = try isOver() && now - begun >= seconds
-            }
-            if !isEnding && now >= due {
-                due += Self.interval
-                let user = order[next % order.count]
-                next += 1
-                let days = (0..<History.days).reversed().map { age -> DaysRecord.Day in
+        try LiveTraffic(publisher: publisher, worker: ours, people: people, topic: kafka.liveTopic()).slowestTwentieth(
+            users: People.shuffled(users, seed: round),
+            round: round,
+            limit: 120,
+            until: { elapsed in try isOver() && elapsed >= seconds },
+            days: { user in
+                (0..<History.days).reversed().map { age -> DaysRecord.Day in
                     let date = people.today.advanced(by: -age)
                     return .init(date: date, values: People.values(user, date, round: age < 2 ? round : 0))
                 }
-                let place = try publisher.publish(people, user: user, round: round, days)
-                open[place.partition].append((place.offset, monotonicSeconds()))
-                try publisher.drain()
             }
-            let positions = try ours.positions(topic)
-            let seen = monotonicSeconds()
-            for partition in open.indices {
-                let position = positions[partition]?.next ?? 0
-                while let first = open[partition].first, first.offset < position {
-                    latencies.append(seen - first.at)
-                    open[partition].removeFirst()
-                }
-            }
-            if isEnding && open.allSatisfy(\.isEmpty) { break }
-            guard now - begun < 120 else { throw BenchmarkFailure("live records are not applied") }
-            poll(nil, 0, 1)
-        }
-        latencies.sort()
-        return latencies.isEmpty ? .nan : latencies[min(latencies.count - 1, latencies.count * 95 / 100)]
+        )
     }
 
     /// Its own clock, from the first record on, as the worker's begins with the claim.
