@@ -82,21 +82,14 @@ struct AccountChange {
         }
         try producer.prime(timeoutMilliseconds: 15_000)
         let clusterID = try producer.clusterID(timeoutMilliseconds: 10_000)
-        var generator = SystemRandomNumberGenerator()
         let receivedAt = Instant.now
-        let event = UUID128.version7(at: receivedAt, random: (generator.next(), generator.next()))
-        try Array(user.description.utf8).withUnsafeBytes { key in
-            try record.encoded().withUnsafeBytes { value in
-                try producer.produce(topicIndex: 0, key: key, value: value, tag: 0) { headers in
-                    headers.add(HeaderName.schema, Schema.account1.id.description)
-                    headers.add(HeaderName.eventID, event.description)
-                    headers.add(HeaderName.receivedAt, receivedAt.description)
-                    headers.add(HeaderName.route, route)
-                }
-            }
-        }
-        var report: DeliveryReport?
-        producer.flush(timeoutMilliseconds: 40_000) { report = $0 }
+        let (event, report) = try SingleRecord(
+            user: user,
+            value: record.encoded(),
+            schema: .account1,
+            receivedAt: receivedAt,
+            route: route
+        ).publish(by: producer, timeoutMilliseconds: 40_000)
         guard let report, report.error == nil else {
             throw CommandFailure(
                 .unavailable,

@@ -88,33 +88,18 @@ enum RewindCommand: Command {
     ) throws -> [RewindPlan.Place] {
         let states = Dictionary(try offsets.all().map { ($0.name, $0.state) }) { first, _ in first }
         let names = try choice.among(states.keys.sorted())
-        var times: [PartitionName: Int64] = [:]
-        if case .time(let instant) = target {
-            let found: [Int64?]
-            do throws(KafkaError) {
-                found = try admin.offsets(
-                    // Up to the next millisecond: nothing that was appended before is meant.
-                    at: (instant.microseconds + 999) / 1000,
-                    names.map { TopicPartition(topic: $0.topic, partition: $0.partition) },
-                    timeoutMilliseconds: 20_000
-                )
-            } catch {
-                guard error.isUnsupported else { throw error }
-                throw CommandFailure(
-                    .unavailable,
-                    "the development broker can't look up a time",
-                    next: "Give --to an offset or beginning; a real Kafka can."
-                )
-            }
-            for (name, offset) in zip(names, found) { times[name] = offset }
-        }
-        return try names.compactMap { name in
+        let times = try target.offsetsAtTime(
+            of: names.map { TopicPartition(topic: $0.topic, partition: $0.partition) },
+            admin,
+            instead: "Give --to an offset or beginning; a real Kafka can."
+        )
+        return try zip(names, times).compactMap { name, offsetAtTime in
             guard let state = states[name] else { return nil }
             let log = try admin.watermarks(
                 TopicPartition(topic: name.topic, partition: name.partition),
                 timeoutMilliseconds: 10_000
             )
-            return RewindPlan.Place(name: name, state: state, log: log, offsetAtTime: times[name])
+            return RewindPlan.Place(name: name, state: state, log: log, offsetAtTime: offsetAtTime)
         }
     }
 }

@@ -30,20 +30,13 @@ struct ArchivedRecord {
             localDate: receivedAt.day(secondsFromUTC: 0),
             days: [DaysRecord.Day(date: day, values: values)]
         )
-        var generator = SystemRandomNumberGenerator()
-        let event = UUID128.version7(at: receivedAt, random: (generator.next(), generator.next()))
-        try Array(user.description.utf8).withUnsafeBytes { key in
-            try record.encoded().withUnsafeBytes { value in
-                try producer.produce(topicIndex: 0, key: key, value: value, tag: 0) { headers in
-                    headers.add(HeaderName.schema, Schema.days1.id.description)
-                    headers.add(HeaderName.eventID, event.description)
-                    headers.add(HeaderName.receivedAt, receivedAt.description)
-                    headers.add(HeaderName.route, "demonstration")
-                }
-            }
-        }
-        var report: DeliveryReport?
-        producer.flush(timeoutMilliseconds: 30_000) { report = $0 }
+        let report = try SingleRecord(
+            user: user,
+            value: record.encoded(),
+            schema: .days1,
+            receivedAt: receivedAt,
+            route: "demonstration"
+        ).publish(by: producer, timeoutMilliseconds: 30_000).report
         guard let report, report.error == nil else {
             throw CommandFailure(
                 .unavailable,

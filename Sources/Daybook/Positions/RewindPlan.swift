@@ -2,40 +2,6 @@ import Domain
 import Kafka
 import Storage
 
-/// Where a position is to go.
-enum RewindTarget: Hashable, Sendable {
-    case beginning
-    case end
-    case offset(Int64)
-    /// The first record that the broker appended then or later.
-    case time(Instant)
-
-    /// `beginning`, `end`, an offset, an RFC 3339 time, or a length of time ago such as `2h`.
-    /// `option` and `command` are for the error.
-    init(_ text: String, now: Instant, option: String = "to", command: String = "rewind") throws {
-        if text == "beginning" {
-            self = .beginning
-        } else if text == "end" {
-            self = .end
-        } else if let offset = Int64(text), offset >= 0 {
-            self = .offset(offset)
-        } else if let instant = Instant(rfc3339: text) {
-            self = .time(instant)
-        } else {
-            var arguments = Arguments(command: command)
-            arguments.add(value: text, to: option)
-            guard let ago = try? arguments.duration(option) else {
-                throw CommandFailure.usage(
-                    "--\(option) takes an offset, beginning, end, a time such as \(now), or a length of time ago, "
-                        + "not '\(text)'",
-                    next: "`daybook \(command) --help` shows examples."
-                )
-            }
-            self = .time(now.advanced(bySeconds: -ago))
-        }
-    }
-}
-
 /// Which partitions a command means: `TOPIC`, `TOPIC/PARTITION` or `all`.
 enum PartitionChoice: Hashable, Sendable {
     case all
@@ -136,7 +102,12 @@ struct RewindPlan: Sendable {
             return Step(
                 name: place.name,
                 from: place.state.nextOffset,
-                to: try Self.offset(target, place),
+                to: try target.offset(
+                    in: place.log,
+                    atTime: place.offsetAtTime,
+                    of: "\(place.name)",
+                    next: "Name one of these, or --to beginning."
+                ),
                 log: place.log
             )
         }
@@ -146,23 +117,6 @@ struct RewindPlan: Sendable {
                 "\(step.name) is at \(step.from): going to \(step.to) would leave out \(step.skips) records",
                 next: "They would never be applied. If that is wanted, give --skip; else name an earlier place."
             )
-        }
-    }
-
-    private static func offset(_ target: RewindTarget, _ place: Place) throws -> Int64 {
-        switch target {
-        case .beginning: return place.log.low
-        case .end: return place.log.high
-        case .time: return place.offsetAtTime ?? place.log.high
-        case .offset(let offset):
-            guard (place.log.low...max(place.log.low, place.log.high)).contains(offset) else {
-                throw CommandFailure(
-                    .failure,
-                    "the log of \(place.name) holds offsets from \(place.log.low) to \(place.log.high), not \(offset)",
-                    next: "Name one of these, or --to beginning."
-                )
-            }
-            return offset
         }
     }
 

@@ -39,20 +39,9 @@ struct ReplayPlan: Hashable, Sendable {
     }
 
     private static func offset(_ target: RewindTarget, _ place: Place, _ atTime: Int64?) throws -> Int64 {
-        switch target {
-        case .beginning: return place.log.low
-        case .end: return place.log.high
-        case .time: return max(place.log.low, atTime ?? place.log.high)
-        case .offset(let offset):
-            guard (place.log.low...max(place.log.low, place.log.high)).contains(offset) else {
-                throw CommandFailure(
-                    .failure,
-                    "the log of \(place.place) holds offsets from \(place.log.low) to \(place.log.high), not \(offset)",
-                    next: "Name one of these, or beginning or end."
-                )
-            }
-            return offset
-        }
+        let next = "Name one of these, or beginning or end."
+        // Retention may have passed what was found a moment ago.
+        return max(place.log.low, try target.offset(in: place.log, atTime: atTime, of: "\(place.place)", next: next))
     }
 
     /// The partitions in which records of a user can lie: that of today's count, and those of the smaller counts that

@@ -87,34 +87,13 @@ struct ReplayRequest: Sendable {
                 next: "`daybook offsets` shows those that there are."
             )
         }
-        let starts = try Self.offsets(at: from, places, admin)
-        let ends = try Self.offsets(at: to, places, admin)
+        let instead = "Give an offset, beginning or end; a real Kafka can."
+        let starts = try from.offsetsAtTime(of: places.map(\.place), admin, instead: instead)
+        let ends = try to.offsetsAtTime(of: places.map(\.place), admin, instead: instead)
         for index in places.indices {
             places[index].fromAtTime = starts[index]
             places[index].toAtTime = ends[index]
         }
         return try ReplayPlan(places, from: from, to: to)
-    }
-
-    private static func offsets(
-        at target: RewindTarget,
-        _ places: [ReplayPlan.Place],
-        _ admin: KafkaAdmin
-    ) throws -> [Int64?] {
-        guard case .time(let instant) = target else { return places.map { _ in nil } }
-        do throws(KafkaError) {
-            return try admin.offsets(
-                at: (instant.microseconds + 999) / 1000,
-                places.map(\.place),
-                timeoutMilliseconds: 20_000
-            )
-        } catch {
-            guard error.isUnsupported else { throw error }
-            throw CommandFailure(
-                .unavailable,
-                "the development broker can't look up a time",
-                next: "Give an offset, beginning or end; a real Kafka can."
-            )
-        }
     }
 }
