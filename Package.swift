@@ -15,13 +15,18 @@ func shared(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target 
     .target(name: name, dependencies: dependencies, path: "Sources/Shared/\(name)")
 }
 
-/// A service is a library, so tests and benchmarks can run it, and a thin executable.
-func service(_ name: String, executable: String, _ dependencies: [Target.Dependency]) -> [Target] {
+/// A service is a library, so tests and benchmarks can run it, and a thin executable, which imports `main` besides.
+func service(
+    _ name: String,
+    executable: String,
+    _ dependencies: [Target.Dependency],
+    main: [Target.Dependency] = []
+) -> [Target] {
     [
         .target(name: name, dependencies: dependencies, path: "Sources/\(name)", exclude: ["Main"]),
         .executableTarget(
             name: executable,
-            dependencies: [.target(name: name), "Configuration", "Observability", "ServiceRuntime"],
+            dependencies: [.target(name: name)] + main,
             path: "Sources/\(name)/Main"
         ),
     ]
@@ -78,6 +83,7 @@ let foundations: [Target] = [
     shared("Aggregation", ["Domain", "MessageContract", "Postgres", "Storage"]),
     shared("AdminServer", ["HTTPServer", "JSON", "Observability", "ServiceRuntime"]),
     shared("DevelopmentStack", ["Kafka", "Postgres", "ServiceRuntime"]),
+    shared("WorkerProgram", ["Configuration", "Observability", "Postgres", "ServiceRuntime"]),
     shared("TestSupport", ["Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres"]),
 ]
 
@@ -95,8 +101,9 @@ let aggregator = service(
     executable: "aggregator-worker",
     [
         "AdminServer", "Aggregation", "Configuration", "Domain", "JSON", "Kafka", "MessageContract", "Observability",
-        "Postgres", "ServiceRuntime", "Storage",
-    ]
+        "Postgres", "ServiceRuntime", "Storage", "WorkerProgram",
+    ],
+    main: ["Configuration", "WorkerProgram"]
 )
 
 let wake = service(
@@ -104,8 +111,9 @@ let wake = service(
     executable: "wake-worker",
     [
         "AdminServer", "Configuration", "Domain", "MessageContract", "Observability", "Postgres", "Push",
-        "ServiceRuntime", "Storage", "TimeZones", "WakeRules",
-    ]
+        "ServiceRuntime", "Storage", "TimeZones", "WakeRules", "WorkerProgram",
+    ],
+    main: ["Configuration", "WorkerProgram"]
 )
 
 let operatorTool: [Target] = [
@@ -211,8 +219,8 @@ let torture: [Target] = [
     .target(
         name: "Torture",
         dependencies: [
-            "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "Storage",
-            "TestSupport",
+            "Authentication", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Postgres", "ServiceRuntime",
+            "Storage", "TestSupport",
         ],
         path: "Tests/Torture",
         exclude: ["Main", "Mutants"]

@@ -9,6 +9,7 @@ internal import Postgres
 public import ServiceRuntime
 internal import Storage
 internal import Synchronization
+internal import WorkerProgram
 
 /// The worker: its lanes, and the operators' door. The one place where they are put together.
 public enum AggregatorServer {
@@ -29,7 +30,7 @@ public enum AggregatorServer {
             readiness: { lanes.readiness }
         )
         let group = ServiceGroup(
-            [admin, Maintenance(configuration, log: log), lanes],
+            [admin, Maintenance(configuration: configuration, log: log).service, lanes],
             graceMilliseconds: configuration.process.gracePeriodMilliseconds,
             log: log
         )
@@ -239,7 +240,7 @@ struct LaneFactory: Sendable {
     }
 
     private func connect() throws(PostgresError) -> PostgresConnection {
-        try DatabaseSession.open(configuration.database, name: name, BatchStore.sessionSettings)
+        try DatabaseSession.open(configuration.database, name: "aggregator \(name)", BatchStore.sessionSettings)
     }
 
     private var kafkaProperties: KafkaProperties.List {

@@ -9,11 +9,21 @@ internal import Storage
 
 /// Applies the records that wait on one partition, a batch at a time. Belongs to one lane's thread.
 final class BatchProcessor {
+    /// Why a batch is tried again; a label of the metric.
+    enum Retry: String, CaseIterable {
+        case conflict
+        case deadLetters = "dead_letters"
+        case empty
+        /// Rows were elsewhere than where they had been read.
+        case movedRow = "moved_row"
+        case partition
+    }
+
     enum Outcome {
         /// So many records are done; `next` is the new position.
         case finished(count: Int, next: Int64, lastRecord: Int64, brake: Brake, braked: Bool)
         /// Nothing was done, for a reason that passes.
-        case again(why: StaticString)
+        case again(Retry)
         /// The database, or the way to it, is away, or does not take writes.
         case databaseAway
         /// The same on the connection that makes months; the lane's own was not asked.
@@ -23,9 +33,6 @@ final class BatchProcessor {
         /// Trying again cannot mend it.
         case stop(reason: String)
     }
-
-    /// Why a batch is tried again whose rows were elsewhere than where they had been read.
-    static let movedRow: StaticString = "moved_row"
 
     private let runner: BatchRunner
     private let months: MonthKeeper
@@ -101,8 +108,8 @@ final class BatchProcessor {
             case .poison(let reason): poison.append(.init(record: pending.record, reason: reason.code))
             }
         }
-        guard let last = batch.last?.record else { return .again(why: "empty") }
-        guard letters.write(poison, clusterID: partition.clusterID) else { return .again(why: "dead_letters") }
+        guard let last = batch.last?.record else { return .again(.empty) }
+        guard letters.write(poison, clusterID: partition.clusterID) else { return .again(.deadLetters) }
         let digest = RecordDigest.of(last)
         let fence = Fence(
             name: partition.stored,
@@ -137,7 +144,7 @@ final class BatchProcessor {
                     braked: cut.tripsBrake
                 )
             case .fenceLost: return .fenceLost
-            case .rolledBack: return .again(why: "conflict")
+            case .rolledBack: return .again(.conflict)
             case .tooManyOrigins(let refused): return retry(batch, without: refused, of: partition)
             }
         } catch let error as PostgresError {
@@ -155,7 +162,7 @@ final class BatchProcessor {
             return nil
         } catch {
             switch error.disposition {
-            case .retry: return .again(why: "partition")
+            case .retry: return .again(.partition)
             case .unavailable:
                 log.warning("the database is away", [.error: .text(error.message)])
                 months.close()
@@ -177,13 +184,13 @@ final class BatchProcessor {
                 "somebody writes to Daybook's tables without the accounts' locks",
                 [.error: .text(error.message)]
             )
-            return .again(why: BatchProcessor.movedRow)
+            return .again(.movedRow)
         case .retry:
             log.info("batch will be tried again", [.sqlState: .text(error.sqlState ?? "")])
-            return .again(why: "conflict")
+            return .again(.conflict)
         case .missingPartition:
             months.forget()
-            return .again(why: "partition")
+            return .again(.partition)
         case .unavailable:
             log.warning("the database is away", [.error: .text(error.message)])
             return .databaseAway

@@ -52,11 +52,11 @@ extension Lane {
             if braked { stand(&partition, .braked, "too many dead letters: the brake is on") }
             attempt("commit") { () throws(KafkaError) in try consumer.commit([(name, offset: next)]) }
         case .again(let why):
-            metrics.retry(why.description)
+            metrics.retry(why.rawValue)
             partition.failures += 1
             let delay = Self.batchBackoff.delay(attempt: partition.failures, using: &generator)
             partition.retryAt = time.monotonicNanoseconds() + delay.clampedNanoseconds
-            if why.description == BatchProcessor.movedRow.description && partition.failures >= Self.mostMovedRows {
+            if why == .movedRow && partition.failures >= Self.mostMovedRows {
                 stand(
                     &partition,
                     .stopped,

@@ -5,40 +5,22 @@ internal import Observability
 internal import Postgres
 internal import ServiceRuntime
 internal import Storage
-internal import Synchronization
+internal import WorkerProgram
 
 /// Keeps the months: those that will be needed are made ahead, those that nobody keeps any more are dropped; and drops
 /// what is left of dead device tokens. Every worker does it; whoever comes second finds nothing to do.
-final class Maintenance: Service {
-    let name: StaticText = "maintenance"
+struct Maintenance: Sendable {
+    let configuration: AggregatorConfiguration
+    let log: Log
 
-    private static let interval = 3_600_000
-    private static let retryInterval = 60_000
-
-    private let configuration: AggregatorConfiguration
-    private let log: Log
-    private let stop = StopFlag()
-    private let thread = Mutex<WorkerThread?>(nil)
-
-    init(_ configuration: AggregatorConfiguration, log: Log) {
-        self.configuration = configuration
-        self.log = log
-    }
-
-    func start(_ context: ServiceContext) throws {
-        let started = try WorkerThread.spawn(name: "maintenance") { [self] in
-            while !stop.isRaised {
-                let isDone = work()
-                _ = stop.wait(milliseconds: isDone ? Self.interval : Self.retryInterval)
-            }
-        }
-        thread.withLock { $0 = started }
+    var service: PeriodicService {
+        PeriodicService(name: "maintenance", interval: 3_600_000, retryInterval: 60_000) { stop in work(until: stop) }
     }
 
     /// False where it has to be tried again soon; a lane that meets a missing month makes it by itself.
-    private func work() -> Bool {
+    private func work(until stop: StopFlag) -> Bool {
         do {
-            let connection = try DatabaseSession.open(configuration.database, name: "maintenance")
+            let connection = try DatabaseSession.open(configuration.database, name: "aggregator maintenance")
             try SchemaGate.check(connection, build: Int32(clamping: BuildInfo.current.number))
             let now = Instant(microseconds: Log.systemMicroseconds())
             let today = now.day(secondsFromUTC: 0)
@@ -47,7 +29,7 @@ final class Maintenance: Service {
             if !outcome.dropped.isEmpty {
                 log.info("months below the retention floor were dropped", [.count: .integer(outcome.dropped.count)])
             }
-            try dropDeadTokens(connection, now)
+            try dropDeadTokens(connection, now, until: stop)
             return true
         } catch {
             log.warning("months could not be kept in order; trying again", [.error: .text("\(error)")])
@@ -56,7 +38,7 @@ final class Maintenance: Service {
     }
 
     /// The broker drops whole segments, which takes up to a week longer than the retention.
-    private func dropDeadTokens(_ connection: PostgresConnection, _ now: Instant) throws {
+    private func dropDeadTokens(_ connection: PostgresConnection, _ now: Instant, until stop: StopFlag) throws {
         guard let days = Topic.devices.retentionDays else { return }
         let oldest = now.advanced(bySeconds: -(days + 10) * 86_400)
         var dropped = 0
@@ -66,13 +48,5 @@ final class Maintenance: Service {
             dropped += portion
         }
         if dropped > 0 { log.info("entries of dead device tokens were dropped", [.count: .integer(dropped)]) }
-    }
-
-    func beginStop() {
-        stop.raise()
-    }
-
-    func waitStopped(until deadline: Deadline) -> Bool {
-        thread.withLock { $0 }?.join(until: deadline) ?? true
     }
 }

@@ -106,9 +106,7 @@ public final class SideReplay {
                 }
             } catch let error as PostgresError {
                 failure = error
-                // A row that was not there under the account's lock: the next try finds it.
-                let disposition = error.sqlState == "23505" ? .retry : error.disposition
-                switch disposition {
+                switch error.disposition {
                 case .retry: break
                 case .missingPartition: months.forget()
                 case .unavailable:

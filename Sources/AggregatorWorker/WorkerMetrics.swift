@@ -47,7 +47,7 @@ public enum AggregatorMetric {
     public static let retries = MetricDescription(
         "daybook_aggregator_retries_total",
         .counter,
-        help: "Batches tried again, by why: conflict, database, fence, dead_letters.",
+        help: "Batches tried again, by why: conflict, database, fence, dead_letters, moved_row, partition, empty.",
         labels: ["why"]
     )
     public static let brakes = MetricDescription(
@@ -141,7 +141,7 @@ struct WorkerMetrics: Sendable {
         lostRecords = registry.counter(AggregatorMetric.lostRecords)
         // An alert sees how much a counter grew, and so misses the first of a counter that was not there before.
         for reason in PoisonReason.allCases { _ = registry.counter(AggregatorMetric.deadLetters, [reason.code]) }
-        for why in ["conflict", "database", "fence", "dead_letters"] {
+        for why in ["database", "fence"] + BatchProcessor.Retry.allCases.map(\.rawValue) {
             _ = registry.counter(AggregatorMetric.retries, [why])
         }
     }

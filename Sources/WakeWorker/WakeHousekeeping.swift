@@ -3,41 +3,21 @@ internal import Domain
 internal import Observability
 internal import ServiceRuntime
 internal import Storage
-internal import Synchronization
 
 /// Makes the months of the records of wakes ahead, drops old ones, and looks how many wakes are answered. Every worker
 /// does it; whoever comes second finds nothing to do.
-final class WakeHousekeeping: Service {
-    let name: StaticText = "housekeeping"
+struct WakeHousekeeping: Sendable {
+    let configuration: WakeConfiguration
+    let metrics: WakeMetrics
+    let log: Log
 
-    private static let interval = 300_000
-    private static let retryInterval = 30_000
-
-    private let configuration: WakeConfiguration
-    private let metrics: WakeMetrics
-    private let log: Log
-    private let stop = StopFlag()
-    private let thread = Mutex<WorkerThread?>(nil)
-
-    init(_ configuration: WakeConfiguration, metrics: WakeMetrics, log: Log) {
-        self.configuration = configuration
-        self.metrics = metrics
-        self.log = log
-    }
-
-    func start(_ context: ServiceContext) throws {
-        let started = try WorkerThread.spawn(name: "housekeeping") { [self] in
-            while !stop.isRaised {
-                let isDone = work()
-                _ = stop.wait(milliseconds: isDone ? Self.interval : Self.retryInterval)
-            }
-        }
-        thread.withLock { $0 = started }
+    var service: PeriodicService {
+        PeriodicService(name: "housekeeping", interval: 300_000, retryInterval: 30_000) { _ in work() }
     }
 
     private func work() -> Bool {
         do {
-            let connection = try DatabaseSession.open(configuration.database, name: "housekeeping")
+            let connection = try WakeSession.open(configuration, "housekeeping")
             try SchemaGate.check(connection, build: Int32(clamping: BuildInfo.current.number))
             let now = Instant(microseconds: Log.systemMicroseconds())
             let today = now.day(secondsFromUTC: 0)
@@ -55,13 +35,5 @@ final class WakeHousekeeping: Service {
             log.warning("the records of wakes could not be kept in order; trying again", [.error: .text("\(error)")])
             return false
         }
-    }
-
-    func beginStop() {
-        stop.raise()
-    }
-
-    func waitStopped(until deadline: Deadline) -> Bool {
-        thread.withLock { $0 }?.join(until: deadline) ?? true
     }
 }

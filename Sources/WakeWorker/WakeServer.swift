@@ -23,7 +23,7 @@ public enum WakeServer {
         let metrics = WakeMetrics(registry)
         let time = SystemTime()
         let dispatcher = WakeDispatcher(time: time, metrics: metrics)
-        let tokens = SharedTokens { try DatabaseSession.open(configuration.database, name: "provider tokens") }
+        let tokens = SharedTokens { try WakeSession.open(configuration, "provider tokens") }
         let sender: PushService
         do {
             sender = try PushService(configuration.push, tokens: tokens, delegate: dispatcher, log: log)
@@ -53,7 +53,7 @@ public enum WakeServer {
             readiness: { AdminServer.Readiness(reasons: loop.reasons) }
         )
         let group = ServiceGroup(
-            [admin, WakeHousekeeping(configuration, metrics: metrics, log: log), sender, loop],
+            [admin, WakeHousekeeping(configuration: configuration, metrics: metrics, log: log).service, sender, loop],
             graceMilliseconds: configuration.process.gracePeriodMilliseconds,
             log: log
         )
@@ -73,7 +73,7 @@ struct WakeWorkFactory: Sendable {
         _ sender: any PushSending,
         batch: Int? = nil
     ) throws -> (work: WakeWork, store: WakeStore) {
-        let connection = try DatabaseSession.open(configuration.database, name: "wakes")
+        let connection = try WakeSession.open(configuration, "wakes")
         try SchemaGate.check(connection, build: Int32(clamping: BuildInfo.current.number))
         try WakeMonths(connection).ensureAhead(
             of: Instant(microseconds: time.wallMicroseconds()).day(secondsFromUTC: 0)
@@ -148,7 +148,7 @@ extension WakeServer {
         let metrics = WakeMetrics(MetricsRegistry())
         let time = SystemTime()
         let dispatcher = WakeDispatcher(time: time, metrics: metrics)
-        let tokens = SharedTokens { try DatabaseSession.open(configuration.database, name: "provider tokens") }
+        let tokens = SharedTokens { try WakeSession.open(configuration, "provider tokens") }
         let sender = try PushService(configuration.push, tokens: tokens, delegate: dispatcher, log: log)
         let work = try WakeWorkFactory(configuration: configuration, metrics: metrics, log: log, time: time)
             .make(dispatcher, sender.sending, batch: limit).work

@@ -1,30 +1,21 @@
 import AggregatorWorker
 import Configuration
 import Glibc
-import Observability
-import ServiceRuntime
+import WorkerProgram
 
 @main
 struct Main {
     static func main() {
-        let arguments = CommandLine.arguments.dropFirst()
-        if arguments.contains("--version") {
-            print("aggregator-worker \(BuildInfo.current)")
-            return
-        }
-        if let unknown = arguments.first {
-            print(usage)
-            exit(["--help", "-h"].contains(unknown) ? ExitCode.ok : ExitCode.usage)
-        }
-        ShutdownSignal.install()
-        do throws(ConfigurationErrors) {
-            let configuration = try AggregatorConfiguration.read()
-            let level = LogLevel(name: configuration.process.logLevel.rawValue) ?? .info
-            exit(AggregatorServer.run(configuration, log: Log(service: "aggregator-worker", level: level)))
-        } catch {
-            StandardError.print("\(error)")
-            exit(ExitCode.configuration)
-        }
+        exit(
+            WorkerProgram.run(
+                "aggregator-worker",
+                usage: usage,
+                arguments: Array(CommandLine.arguments.dropFirst()),
+                read: { () throws(ConfigurationErrors) in try AggregatorConfiguration.read() },
+                process: \.process,
+                serve: { AggregatorServer.run($0, log: $1) }
+            )
+        )
     }
 
     private static let usage = """

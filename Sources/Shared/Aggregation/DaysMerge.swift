@@ -87,14 +87,12 @@ public struct DaysMerge {
             WakeAnswer(user: record.user, pushedAt: pushedAt, openSince: openSince, broughtData: false)
     }
 
-    private func finishedAnswers() -> [WakeAnswer] {
-        answers.values.sorted { $0.user < $1.user }.map { answer in
-            var answer = answer
-            answer.broughtData = connections.contains {
-                $0.key.user == answer.user && $0.key.provenance.source.kind == .onDevice && $0.broughtData
-            }
-            return answer
+    private mutating func finishedAnswers() -> [WakeAnswer] {
+        for connection in connections where connection.broughtData && connection.key.provenance.source.kind == .onDevice
+        {
+            answers[connection.key.user]?.broughtData = true
         }
+        return answers.values.sorted { $0.user < $1.user }
     }
 
     /// Whether the window already says it; then only the entry's version grows.

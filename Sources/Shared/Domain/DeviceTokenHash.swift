@@ -15,14 +15,7 @@ public struct DeviceTokenHash: Hashable, Comparable, Sendable {
         guard ascii.count == 64 else { return nil }
         var digest = InlineArray<32, UInt8>(repeating: 0)
         for index in 0..<64 {
-            let byte = ascii[index]
-            let digit: UInt8
-            switch byte {
-            case 48...57: digit = byte - 48
-            case 65...70: digit = byte - 55
-            case 97...102: digit = byte - 87
-            default: return nil
-            }
+            guard let digit = hexDigit(ascii[index]) else { return nil }
             digest[index / 2] = digest[index / 2] << 4 | digit
         }
         self.init(digest)

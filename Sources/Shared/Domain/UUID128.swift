@@ -20,13 +20,7 @@ public struct UUID128: Hashable, Comparable, Sendable {
                 guard byte == UInt8(ascii: "-") else { return nil }
                 continue
             }
-            let digit: UInt8
-            switch byte {
-            case 48...57: digit = byte - 48
-            case 65...70: digit = byte - 55
-            case 97...102: digit = byte - 87
-            default: return nil
-            }
+            guard let digit = hexDigit(byte) else { return nil }
             if digits < 16 {
                 words.0 = words.0 << 4 | UInt64(digit)
             } else {
@@ -106,3 +100,13 @@ extension UUID128: CustomStringConvertible {
 public typealias UserID = UUID128
 /// Names one accepted request; UUIDv7.
 public typealias EventID = UUID128
+
+/// What a hexadecimal digit stands for, in either case; nil if it is none.
+func hexDigit(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case 48...57: byte - 48
+    case 65...70: byte - 55
+    case 97...102: byte - 87
+    default: nil
+    }
+}

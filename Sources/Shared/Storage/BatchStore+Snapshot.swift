@@ -37,14 +37,7 @@ extension BatchStore {
             pipeline.execute(statements.accountSources, parameters)
             pipeline.execute(statements.connections, parameters)
         }
-        let control = results[0]
-        guard control.rowCount == 1 else { throw StorageError.incompleteSnapshot }
-        var snapshot = BatchSnapshot(
-            isFenceHeld: true,
-            ruleVersion: try control.int4(0, 0),
-            windowFormat: try control.int2(0, 1),
-            retentionFloor: CalendarDay(daysSinceEpoch: try control.date(0, 2))
-        )
+        var snapshot = try Self.snapshot(control: results[0], isFenceHeld: true)
         try read(accounts: accounts, into: &snapshot)
         try read(sources: results[1], into: &snapshot)
         try read(connections: results[2], into: &snapshot)

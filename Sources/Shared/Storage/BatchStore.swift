@@ -171,20 +171,23 @@ public final class BatchStore {
         }
         let accounts = results[next]
         if !users.isEmpty { next += 1 }
-        let control = results[next]
-        guard control.rowCount == 1 else { throw StorageError.incompleteSnapshot }
-        var snapshot = BatchSnapshot(
-            isFenceHeld: isFenceHeld,
-            ruleVersion: try control.int4(0, 0),
-            windowFormat: try control.int2(0, 1),
-            retentionFloor: CalendarDay(daysSinceEpoch: try control.date(0, 2))
-        )
+        var snapshot = try Self.snapshot(control: results[next], isFenceHeld: isFenceHeld)
         guard !users.isEmpty, isFenceHeld else { return snapshot }
         guard accounts.rowCount == users.count else { return nil }
         try read(accounts: accounts, into: &snapshot)
         try read(sources: results[next + 1], into: &snapshot)
         try read(connections: results[next + 2], into: &snapshot)
         return snapshot
+    }
+
+    static func snapshot(control: PostgresResult, isFenceHeld: Bool) throws -> BatchSnapshot {
+        guard control.rowCount == 1 else { throw StorageError.incompleteSnapshot }
+        return BatchSnapshot(
+            isFenceHeld: isFenceHeld,
+            ruleVersion: try control.int4(0, 0),
+            windowFormat: try control.int2(0, 1),
+            retentionFloor: CalendarDay(daysSinceEpoch: try control.date(0, 2))
+        )
     }
 
     /// Reads every source row in the ranges, and where their canonical days lie, in one round trip, inside the

@@ -1,30 +1,21 @@
 import Configuration
 import Glibc
-import Observability
-import ServiceRuntime
 import WakeWorker
+import WorkerProgram
 
 @main
 struct Main {
     static func main() {
-        let arguments = CommandLine.arguments.dropFirst()
-        if arguments.contains("--version") {
-            print("wake-worker \(BuildInfo.current.version) (build \(BuildInfo.current.number))")
-            return
-        }
-        if let unknown = arguments.first {
-            print(usage)
-            exit(["--help", "-h"].contains(unknown) ? ExitCode.ok : ExitCode.usage)
-        }
-        ShutdownSignal.install()
-        do throws(ConfigurationErrors) {
-            let configuration = try WakeConfiguration.read()
-            let level = LogLevel(name: configuration.process.logLevel.rawValue) ?? .info
-            exit(WakeServer.run(configuration, log: Log(service: "wake-worker", level: level)))
-        } catch {
-            StandardError.print("\(error)")
-            exit(ExitCode.configuration)
-        }
+        exit(
+            WorkerProgram.run(
+                "wake-worker",
+                usage: usage,
+                arguments: Array(CommandLine.arguments.dropFirst()),
+                read: { () throws(ConfigurationErrors) in try WakeConfiguration.read() },
+                process: \.process,
+                serve: { WakeServer.run($0, log: $1) }
+            )
+        )
     }
 
     private static let usage = """

@@ -1,9 +1,15 @@
-internal import Configuration
-internal import Postgres
+public import Configuration
+public import Postgres
 
 /// A session as every worker has it: with the time-outs by which a frozen owner of locks loses them.
-enum DatabaseSession {
-    static func open(
+public enum DatabaseSession {
+    /// - Parameters:
+    ///   - database: where it is, and the time-outs.
+    ///   - name: the session's in PostgreSQL, behind `daybook-`: the program and what it is for.
+    ///   - more: settings of the session besides.
+    /// - Returns: an open connection.
+    /// - Throws: `PostgresError`.
+    public static func open(
         _ database: DatabaseConfiguration,
         name: String,
         _ more: [(String, String)] = []
@@ -18,7 +24,7 @@ enum DatabaseSession {
         ]
         let connection = try PostgresConnection(
             url: database.url.reveal(),
-            applicationName: "daybook-aggregator \(name)",
+            applicationName: "daybook-\(name)",
             settings: settings + more,
             connectTimeout: .milliseconds(database.connectTimeoutMilliseconds)
         )
