@@ -180,8 +180,7 @@ let serverTests: [Target] = [
         "Conformance",
         [
             "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Observability", "Postgres",
-            "Push",
-            "ServiceRuntime", "Storage", "TestSupport", "WakeRules", "WakeWorker",
+            "Push", "PushStandIn", "ServiceRuntime", "Storage", "TestSupport", "WakeRules", "WakeWorker",
         ]
     ),
     tests(

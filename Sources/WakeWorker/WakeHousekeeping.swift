@@ -25,11 +25,7 @@ struct WakeHousekeeping: Sendable {
             try months.ensureAhead(of: today)
             let dropped = try months.drop(olderThan: configuration.recordDays, today: today)
             if dropped > 0 { log.info("months of old wakes were dropped", [.count: .integer(dropped)]) }
-            let answers = try WakeReports(connection).answers(now: now)
-            if let share = answers.share { metrics.registry.gauge(WakeMetric.answeredShare).set(share) }
-            for (quantile, minutes) in answers.minutes {
-                metrics.registry.gauge(WakeMetric.minutesToAnswer, [quantile]).set(minutes)
-            }
+            metrics.answers.set(try WakeReports(connection).answers(now: now))
             return true
         } catch {
             log.warning("the records of wakes could not be kept in order; trying again", [.error: .text("\(error)")])

@@ -33,7 +33,7 @@ public enum WakeMetric {
     public static let heldBack = MetricDescription(
         "daybook_wake_held_back_total",
         .counter,
-        help: "Users due and not woken because of us: applied (lag), door, running (paused), sendable, clock.",
+        help: "Users due and not woken because of us, by reason; a scan that is left out for all users counts as one.",
         labels: ["reason"]
     )
     public static let refused = MetricDescription(
@@ -81,6 +81,16 @@ public enum WakeMetric {
         .gauge,
         help: "1 while an operator has paused wakes."
     )
+    public static let clockJumps = MetricDescription(
+        "daybook_wake_clock_jumps_total",
+        .counter,
+        help: "Times that the database's clock was seen to jump by more than a minute."
+    )
+    public static let clockGood = MetricDescription(
+        "daybook_wake_clock_good",
+        .gauge,
+        help: "0 while nobody is woken because the database's clock has jumped lately, or is not this machine's."
+    )
     public static let stops = MetricDescription(
         "daybook_wake_stops",
         .gauge,
@@ -113,15 +123,17 @@ public enum WakeMetric {
 
     public static let all = [
         candidates, due, claimed, ended, sent, heldBack, refused, settled, deactivated, unreadable, underWay,
-        scanSeconds, lagSeconds, doorShut, paused, stops, tokenAge, streams, answeredShare, minutesToAnswer,
+        scanSeconds, lagSeconds, doorShut, paused, clockJumps, clockGood, stops, tokenAge, streams, answeredShare,
+        minutesToAnswer,
     ]
 }
 
 /// The worker's instruments.
 struct WakeMetrics: Sendable {
     let registry: MetricsRegistry
-    let candidates, due, claimed, refused, settled, deactivated, unreadable: Counter
-    let underWay, lagSeconds, doorShut, paused, tokenAge: Gauge
+    let candidates, due, claimed, refused, settled, deactivated, unreadable, clockJumps: Counter
+    let underWay, lagSeconds, doorShut, paused, clockGood, tokenAge: Gauge
+    let answers = AnswerFigures()
     let scanSeconds: Histogram
 
     init(_ registry: MetricsRegistry) {
@@ -133,12 +145,15 @@ struct WakeMetrics: Sendable {
         settled = registry.counter(WakeMetric.settled)
         deactivated = registry.counter(WakeMetric.deactivated)
         unreadable = registry.counter(WakeMetric.unreadable)
+        clockJumps = registry.counter(WakeMetric.clockJumps)
+        clockGood = registry.gauge(WakeMetric.clockGood)
         underWay = registry.gauge(WakeMetric.underWay)
         lagSeconds = registry.gauge(WakeMetric.lagSeconds)
         doorShut = registry.gauge(WakeMetric.doorShut)
         paused = registry.gauge(WakeMetric.paused)
         tokenAge = registry.gauge(WakeMetric.tokenAge)
         scanSeconds = registry.histogram(WakeMetric.scanSeconds)
+        answers.register(in: registry)
     }
 
     func ended(_ outcome: String) { registry.counter(WakeMetric.ended, [outcome]).increment() }

@@ -133,6 +133,8 @@ extension WakeServer {
         public var candidates = 0
         /// Users by what became of them: claimed ones by their outcome, the others by why not.
         public var byOutcome: [String: Int] = [:]
+        /// Why nobody was looked at, if the cause is ours and holds for all.
+        public var heldBack: WakeCondition.Name?
     }
 
     /// One scan with everything that follows from it; blocks until the last outcome is written.

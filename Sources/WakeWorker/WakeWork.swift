@@ -47,8 +47,10 @@ final class WakeWork {
     private var ends: [WakeEnd] = []
     private var dead: [(token: WakeToken, asOf: Instant)] = []
     private var newStops: [WakeStop] = []
-    /// The database's time less the clock that also runs while frozen, in microseconds.
-    private var clockOffset: Int64 = 0
+    /// Of the database's clock, beside the one that also runs while frozen.
+    private var clock = ClockWatch()
+    /// Jumps that are not written down yet.
+    private var jumps: [(jump: ClockJump, lastSeen: Instant)] = []
 
     init(
         settings: Settings,
@@ -104,15 +106,14 @@ final class WakeWork {
         // Read before the database is asked, so that the lease is never thought longer than it is.
         let leaseStart = time.bootNanoseconds()
         let shared = try store.shared(ownClock: time.wallMicroseconds(), retentionSeconds: settings.logSeconds)
-        clockOffset = shared.now.microseconds - leaseStart / 1000
-        note(shared)
-        // Nobody's rows are up to date: there is nothing to be learnt from looking at any.
-        guard !shared.pipeline.isBehindEverywhere(at: shared.now, settings.policy), shared.pipeline.isClockGood else {
-            metrics.heldBack(shared.pipeline.isClockGood ? .applied : .clock, 1)
-            if shared.pipeline.isClockGood { try store.noteNothingGetsIn(shared.pipeline, now: shared.now) }
+        var pipeline = shared.pipeline
+        pipeline.isClockSteady = try watchClock(shared.now, since: leaseStart)
+        note(shared, pipeline)
+        if let cause = try heldBackForAll(shared, pipeline) {
+            metrics.heldBack(cause, 1)
+            once.heldBack = cause
             return
         }
-        var pipeline = shared.pipeline
         pipeline.stops += settings.missingLanes.map {
             WakeStop(lane: $0, topic: nil, code: PushOutcome.notSent(.notConfigured).code, until: nil)
         }
@@ -145,12 +146,42 @@ final class WakeWork {
         turn.isPaced = scan.overPace > 0
     }
 
-    private func note(_ shared: WakeShared) {
-        let pipeline = shared.pipeline
+    /// Compares the clocks. Returns whether the database's is one to decide by.
+    private func watchClock(_ now: Instant, since before: Int64) throws -> Bool {
+        let after = time.bootNanoseconds()
+        if let seen = clock.look(now, between: before, and: after) {
+            metrics.clockJumps.increment()
+            log.error(
+                "the database's clock has jumped: nobody is woken until it has been steady for a while; put NTP right",
+                [.skewMilliseconds: .integer(Int(clamping: seen.jump.by / 1000))]
+            )
+            jumps.append(seen)
+        }
+        while let (jump, lastSeen) = jumps.first {
+            try store.note(jump, lastSeen: lastSeen, settings.policy)
+            jumps.removeFirst()
+        }
+        return clock.isSteady(at: after)
+    }
+
+    /// What keeps everybody from being woken: then nobody is looked at either, and no row is written.
+    private func heldBackForAll(_ shared: WakeShared, _ pipeline: PipelineState) throws -> WakeCondition.Name? {
+        guard pipeline.isClockGood else { return .clock }
+        try store.note(shared)
+        // Nobody's rows are up to date: there is nothing to be learnt from looking at any.
+        if pipeline.isBehindEverywhere(at: shared.now, settings.policy) {
+            try store.noteNothingGetsIn(pipeline, now: shared.now)
+            return .applied
+        }
+        return pipeline.heldBackForAll
+    }
+
+    private func note(_ shared: WakeShared, _ pipeline: PipelineState) {
         let oldest = pipeline.appliedThrough.values.min() ?? 0
         metrics.lagSeconds.set(max(0, (Double(shared.now.microseconds) - Double(oldest)) / 1_000_000))
         metrics.doorShut.set(pipeline.door.isShut ? 1 : 0)
         metrics.paused.set(pipeline.pausedAt == nil ? 0 : 1)
+        metrics.clockGood.set(pipeline.isClockGood ? 1 : 0)
         stopCodes = metrics.note(stops: pipeline.stops, was: stopCodes)
         if let resumes, resumes != shared.resumes {
             log.info("an operator has resumed wakes; stops are forgotten")
@@ -182,13 +213,9 @@ final class WakeWork {
 
     // MARK: Ends
 
-    private func databaseNow() -> Instant {
-        Instant(microseconds: time.bootNanoseconds() / 1000 + clockOffset)
-    }
-
     private func writeEnds() throws {
         let collected = dispatcher.collect()
-        let now = databaseNow()
+        let now = clock.time(at: time.bootNanoseconds())
         for tally in collected.finished {
             ends.append(tally.end(now: now))
             dead += tally.dead(now: now)

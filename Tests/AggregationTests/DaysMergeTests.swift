@@ -103,6 +103,30 @@ import Testing
         }
     }
 
+    @Test func `of the pushes of a batch the first and the last that answer a wake are kept, by any order`() throws {
+        func answers(_ minutes: [Int], openMinute: Int, from source: Source = .appleHealth) throws -> [WakeAnswer] {
+            var open = snapshot()
+            open.openWakes[user] = record(minute: openMinute, []).receivedAt.microseconds
+            let records = minutes.map { record(minute: $0, from: source, [(0, [.steps: Int32($0 + 1)])]) }
+            return try merge(records, into: open).writes.answers
+        }
+        func time(_ minute: Int) -> Int64 { record(minute: minute, []).receivedAt.microseconds }
+        for minutes in [[1, 20, 300, 240], [300, 240, 20, 1]] {
+            let answer = try #require(try answers(minutes, openMinute: 10).first)
+            #expect(answer.firstAt == time(20) && answer.lastAt == time(300) && answer.openSince == time(10))
+            #expect(answer.broughtData)
+        }
+        let one = try #require(try answers([20], openMinute: 10).first)
+        #expect(one.firstAt == time(20) && one.lastAt == time(20))
+        // By the door's clock less than a minute before the wake, by the database's behind it; a minute is too much.
+        var open = snapshot()
+        open.openWakes[user] = time(11) - 1
+        #expect(try merge([record(minute: 10, [])], into: open).writes.answers.count == 1)
+        open.openWakes[user] = time(11)
+        #expect(try merge([record(minute: 10, [])], into: open).writes.answers.isEmpty)
+        #expect(try answers([20, 30], openMinute: 10, from: .oura).isEmpty)
+    }
+
     @Test func `a re-send of thirty days with two changed needs and writes two rows, and one of the connection (A15)`()
         throws
     {

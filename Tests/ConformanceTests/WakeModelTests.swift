@@ -16,13 +16,15 @@ import WakeRules
 
         mutating func push(_ time: Int64) {
             lastPushAt = max(lastPushAt, time)
-            guard openWakeAt != 0, time > openWakeAt else { return }
+            // A minute, as two clocks are in it.
+            let answered = time + 60_000_000
+            guard openWakeAt != 0, answered > openWakeAt else { return }
             var (struck, open) = (0, Int64(0))
             for place in sends.indices {
                 let send = sends[place]
                 guard !send.answered, send.outcome == nil || send.outcome == "accepted" || send.outcome == "unknown"
                 else { continue }
-                if send.wakeAt < time {
+                if send.wakeAt < answered {
                     sends[place].answered = true
                 } else {
                     if send.outcome == "accepted" { struck += 1 }

@@ -64,6 +64,85 @@ import WakeRules
         #expect(try stretch() == [database.at(hours: 25), database.at(hours: 26)])
     }
 
+    @Test func `who only looks writes nothing: a new partition count and a shut door are seen all the same`() throws {
+        let database = try WakesUnderTest(partitions: 2)
+        try database.add(0..<3, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        let now = try database.store().serverTime()
+        let minute = now.microseconds / 60_000_000
+        try database.connection.simpleQuery(
+            "INSERT INTO door_counts VALUES ('\(WakesUnderTest.topic)', 0, \(minute % 16), \(minute), 100, 3)"
+        )
+        let settings = BatchStore.sessionSettings + [("default_transaction_read_only", "on")]
+        let connection = try PostgresConnection(url: database.url, applicationName: "looks", settings: settings)
+        let store = WakeStore(connection, topic: WakesUnderTest.topic) { _, _ in 0 }
+        let shared = try store.shared(ownClock: 0, retentionSeconds: 1)
+        #expect(shared.pipeline.counts == [2] && shared.pipeline.door.isShut)
+        #expect(shared.pipeline.doorShutAt == shared.now && shared.pipeline.doorShutSince == shared.now)
+        let round = WakeRound(
+            policy: WakePolicy(schedule: SendSchedule(.continuous)),
+            pipeline: shared.pipeline,
+            leaseSeconds: 60,
+            worker: UUID128(high: 0, low: 0)
+        )
+        #expect(try store.look(limit: 10, round, now: now).count == 3)
+        #expect(try store.look(at: WakesUnderTest.user(0), round, now: now) != nil)
+        _ = try WakeReports(connection).wakes(of: WakesUnderTest.user(0), limit: 10)
+        #expect(throws: PostgresError.self) { try store.note(shared) }
+        // A worker writes both down.
+        let worker = try database.store()
+        try worker.note(try worker.shared(ownClock: 0, retentionSeconds: 1))
+        let rows = try database.connection.executeUnprepared(
+            "SELECT door_shut_at > 0, (SELECT count(*) FROM partition_counts) FROM wake_control"
+        )
+        #expect(try rows.bool(0, 0) && rows.int8(0, 1) == 1)
+    }
+
+    @Test func `wakes can be paused whatever else can't be read, the row itself included`() throws {
+        let database = try WakesUnderTest(partitions: 1)
+        let store = try database.store()
+        try database.connection.simpleQuery("DELETE FROM wake_control; ALTER TABLE consumer_offsets RENAME TO lost")
+        #expect(throws: PostgresError.self) { try store.shared(ownClock: 0, retentionSeconds: 1) }
+        let since = try store.pause()
+        #expect(try store.pause() == since)
+        try database.connection.simpleQuery("ALTER TABLE lost RENAME TO consumer_offsets")
+        #expect(try store.shared(ownClock: 0, retentionSeconds: 1).pipeline.pausedAt == since)
+    }
+
+    @Test func `a jump of the clock is written down once by all who saw it, added to, and taken back`() throws {
+        let database = try WakesUnderTest(partitions: 1)
+        let (store, other) = (try database.store(), try database.store())
+        let policy = WakePolicy()
+        func held() throws -> ClockJump? { try store.shared(ownClock: 0, retentionSeconds: 1).pipeline.clockJump }
+        let now = try store.serverTime()
+        func ago(_ seconds: Int) -> Instant { now.advanced(bySeconds: -seconds) }
+        #expect(try held() == nil)
+        // An hour forward, seen by one after 2 and by the other after 5 seconds.
+        try store.note(ClockJump(through: ago(18_000), by: 3_600_000_000), lastSeen: ago(18_002), policy)
+        try other.note(ClockJump(through: ago(17_997), by: 3_600_000_000), lastSeen: ago(18_002), policy)
+        #expect(try held() == ClockJump(through: ago(18_000), by: 3_600_000_000))
+        // Two minutes more, three hours later: for what is older than the first, both.
+        try other.note(ClockJump(through: ago(600), by: 120_000_000), lastSeen: ago(601), policy)
+        #expect(try held() == ClockJump(through: ago(600), by: 3_720_000_000))
+        try store.note(try store.shared(ownClock: 0, retentionSeconds: 1))
+        #expect(try held() == ClockJump(through: ago(600), by: 3_720_000_000))
+        // The clock is put back behind where that ended.
+        for _ in 0..<2 {
+            try store.note(ClockJump(through: ago(-7200), by: -7_200_000_000), lastSeen: ago(-7199), policy)
+        }
+        #expect(try held() == ClockJump(through: ago(600), by: 600_000_000))
+        // A day later the next one stands alone.
+        try database.connection.simpleQuery(
+            "UPDATE wake_control SET clock_jumped_through = \(ago(90_000).microseconds)"
+        )
+        try store.note(ClockJump(through: ago(100), by: 90_000_000), lastSeen: ago(101), policy)
+        #expect(try held() == ClockJump(through: ago(100), by: 90_000_000))
+        // A century is the most. Back from there while nobody looked:
+        try store.note(ClockJump(through: ago(5), by: .max), lastSeen: ago(6), policy)
+        #expect(try held().map { $0.by < .max / 2 } == true)
+        try store.note(try store.shared(ownClock: 0, retentionSeconds: 1))
+        #expect(try held().map { $0.by < 60_000_000 } == true)
+    }
+
     @Test func `a pause of a credential that has ended is no stop`() throws {
         let database = try WakesUnderTest(partitions: 1)
         let store = try database.store()
@@ -82,6 +161,7 @@ import WakeRules
         let first = try store.shared(ownClock: 0, retentionSeconds: 30 * 86_400)
         #expect(first.pipeline.counts == [2] && first.pipeline.appliedThrough == [0: 0, 1: 0])
         #expect(first.pipeline.pausedAt == nil && first.pipeline.stops.isEmpty && first.resumes == 0)
+        try store.note(first)
         try database.connection.simpleQuery(
             """
             INSERT INTO consumer_offsets (topic, partition, cluster_id, owner, epoch, next_offset, applied_through)
@@ -90,6 +170,9 @@ import WakeRules
         )
         let doubled = try store.shared(ownClock: 0, retentionSeconds: 30 * 86_400)
         #expect(doubled.pipeline.counts == [4, 2])
+        try store.note(doubled)
+        let counts = try database.connection.executeUnprepared("SELECT count(*) FROM partition_counts")
+        #expect(try counts.int8(0, 0) == 2)
         #expect(try other.shared(ownClock: 0, retentionSeconds: 30 * 86_400).pipeline.counts == [4, 2])
 
         let paused = try store.pause()

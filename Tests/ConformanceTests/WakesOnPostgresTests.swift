@@ -157,6 +157,69 @@ import WakeRules
         #expect(campaign.within10Minutes == 0 && campaign.within1Hour == 1 && campaign.appVersion == "4.2")
     }
 
+    @Test func `two pushes that are applied together answer the wakes before each, and heal as the last one does`()
+        throws
+    {
+        let database = try WakesUnderTest()
+        try database.add(0..<1, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        let store = try database.store()
+        for hours in [10.0, 20, 30] {
+            let now = database.at(hours: hours)
+            try database.setApplied(now)
+            let claims = try store.scan(limit: 10, wakes: 10, try database.round(now), now: now).claims
+            let end = WakeEnd(claim: try #require(claims.first), kind: .accepted, outcome: "accepted")
+            #expect(try store.conclude([end], policy, now: now).written == 1)
+        }
+        #expect(try database.schedule(0).unanswered == 3)
+        // Behind the first wake and behind the second; the third one stays open.
+        let records = [21.0, 11].map { WakesUnderTest.days(of: 0, database.at(hours: $0)) }
+        _ = try database.runner.run(records, fence: nil)
+        #expect(
+            try database.wakes(0).map(\.answeredAt) == [nil, database.at(hours: 21), database.at(hours: 11)]
+        )
+        let schedule = try database.schedule(0)
+        #expect(schedule.unanswered == 1 && schedule.dueAt == database.at(hours: 25).microseconds)
+        #expect(try database.openWake(0) == database.at(hours: 30).microseconds)
+    }
+
+    @Test func `a push that the door's clock puts less than a minute before its wake answers it, at the wake's time`()
+        throws
+    {
+        for (seconds, isAnswer) in [(-61, false), (-59, true)] {
+            let database = try WakesUnderTest()
+            try database.add(0..<1, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+            let now = database.at(hours: 10)
+            try database.setApplied(now)
+            let store = try database.store()
+            let claims = try store.scan(limit: 10, wakes: 10, try database.round(now), now: now).claims
+            let end = WakeEnd(claim: try #require(claims.first), kind: .accepted, outcome: "accepted")
+            _ = try store.conclude([end], policy, now: now)
+            try database.push(0, now.advanced(bySeconds: seconds))
+            #expect(try database.wakes(0).map(\.answeredAt) == [isAnswer ? now : nil])
+            #expect(try database.schedule(0).unanswered == (isAnswer ? 0 : 1))
+            #expect(try database.openWake(0) == (isAnswer ? 0 : now.microseconds))
+        }
+    }
+
+    @Test func `a round of sends counts as sent what a push server took up, and the rest apart`() throws {
+        let database = try WakesUnderTest()
+        let outcomes =
+            WakeReports.unsentOutcomes + ["accepted", "unknown", "too_many_requests", "unregistered", "failed"]
+        try database.add(0..<outcomes.count + 1, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        let now = database.at(hours: 10)
+        try database.setApplied(now)
+        let store = try database.store()
+        let claims = try store.scan(limit: 100, wakes: 100, try database.round(now), now: now).claims
+        #expect(claims.count == outcomes.count + 1)
+        // The last one is under way.
+        let ends = zip(claims, outcomes).map { claim, outcome in
+            WakeEnd(claim: claim, kind: outcome == "accepted" ? .accepted : .unknown, outcome: outcome)
+        }
+        _ = try store.conclude(ends, policy, now: now)
+        let round = try #require(try WakeReports(database.connection).campaigns(since: database.at(hours: 0)).first)
+        #expect(round.sent == 5 && round.accepted == 1 && round.notSent == WakeReports.unsentOutcomes.count)
+    }
+
     @Test func `an answer that is faster than its wake's outcome is no strike, and new data is noted`() throws {
         let database = try WakesUnderTest()
         try database.add(0..<1, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))

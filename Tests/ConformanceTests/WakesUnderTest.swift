@@ -65,19 +65,28 @@ struct WakesUnderTest {
     }
 
     func push(_ number: Int, _ time: Instant, steps: Int32 = 10, from source: Source = .appleHealth) throws {
+        _ = try runner.run([Self.days(of: number, time, steps: steps, from: source)], fence: nil)
+    }
+
+    /// What a phone posts.
+    static func days(
+        of number: Int,
+        _ time: Instant,
+        steps: Int32 = 10,
+        from source: Source = .appleHealth
+    ) -> DecodedDays {
         let event = EventID(high: 0, low: 1)
         let version = Version(observedAt: nil, receivedAt: time, event: event)
-        let record = DecodedDays(
-            user: Self.user(number),
+        return DecodedDays(
+            user: user(number),
             source: source,
             origin: "",
             event: event,
             receivedAt: time,
             version: version,
-            localDate: Self.today,
-            readings: [Reading(day: Self.today, values: [.steps: steps * 10], version: version, closed: false)]
+            localDate: today,
+            readings: [Reading(day: today, values: [.steps: steps * 10], version: version, closed: false)]
         )
-        _ = try runner.run([record], fence: nil)
     }
 
     func schedule(_ number: Int) throws -> WakeSchedule {

@@ -197,4 +197,14 @@ import Testing
             }
         }
     }
+
+    @Test func `printing a registration, or what holds one, shows no token`() {
+        let registration = DeviceRegistration(token: "t0ken", platform: .ios, appID: "com.example", appVersion: "4.2")
+        var dumped = ""
+        dump([registration], to: &dumped)
+        for shown in ["\(registration)", String(reflecting: registration), "\([registration])", dumped] {
+            #expect(!shown.contains("t0ken") && !shown.isEmpty)
+        }
+        #expect("\(registration)".contains("com.example 4.2"))
+    }
 }

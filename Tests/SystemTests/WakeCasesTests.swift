@@ -113,15 +113,28 @@ import Testing
         #expect(due.status == 0)
         // Another worker does not begin anew; an operator lets it.
         let sent = test.standIn.received.count
-        try test.connection.simpleQuery("UPDATE wake_schedule SET due_at = 1")
+        // Whose token is called bad waits a spacing, the others some minutes: none of them is due now.
+        let now = WakeWorkerUnderTest.now.microseconds
+        let soon = try test.count("wake_schedule WHERE due_at BETWEEN \(now + 420_000_000) AND \(now + 930_000_000)")
+        let late = try test.count(
+            "wake_schedule WHERE due_at BETWEEN \(now + 14_000_000_000) AND \(now + 14_400_000_000)"
+        )
+        #expect(soon + late == 400 && soon > 0 && late >= 20, "\(soon) \(late)")
+        try test.pass(minutes: 16)
         let second = try test.start()
-        try Eventually.holds("all were looked at") { try test.count("wake_schedule WHERE due_at = 1") == 0 }
+        try Eventually.holds("all who are due were looked at") {
+            try test.count("wake_schedule WHERE due_at <= \(WakeWorkerUnderTest.now.microseconds)") == 0
+        }
         #expect(test.standIn.received.count == sent)
         test.standIn.use(StandInScript())
         let resumed = try test.daybook("wake", "resume")
         #expect(resumed.status == 0 && resumed.output.contains("1 stop forgotten"), "\(resumed.output)")
-        try test.connection.simpleQuery("UPDATE wake_schedule SET due_at = 1")
-        try Eventually.holds("they are woken") { try test.count("push_sends WHERE outcome = 'accepted'") == 400 }
+        try test.pass(minutes: 16)
+        try Eventually.holds("they are woken") { try test.count("push_sends WHERE outcome = 'accepted'") == soon }
+        try test.pass(minutes: 240)
+        try Eventually.holds("and so are the others") {
+            try test.count("(SELECT DISTINCT user_id FROM push_sends WHERE outcome = 'accepted') AS woken") == 400
+        }
         #expect(try second.stop() == 0)
     }
 
@@ -211,13 +224,17 @@ import Testing
         try test.connection.simpleQuery(
             "INSERT INTO door_counts VALUES ('daybook.days.live.v1', 0, \(minute % 16), \(minute), 100, 3)"
         )
+        let before = try test.rows("wake_schedule")
         let worker = try test.start()
-        try Eventually.holds("all were looked at") {
-            try test.count("wake_schedule WHERE due_at <= \(WakeWorkerUnderTest.now.microseconds)") == 0
+        try Eventually.holds("it says why") {
+            try WakeMetricsReader.value(#"daybook_wake_held_back_total{reason="door"}"#, of: worker) > 2
         }
         #expect(test.standIn.received.isEmpty)
-        #expect(try test.daybook("wake", "due", "--json").status == 0)
-        try test.connection.simpleQuery("UPDATE door_counts SET answered = 80; UPDATE wake_schedule SET due_at = 1")
+        // Where the cause holds for all, no user's row is written.
+        #expect(try test.rows("wake_schedule") == before)
+        let due = try test.daybook("wake", "due")
+        #expect(due.status == 0 && due.output.contains("held back: door"), "\(due.output)")
+        try test.connection.simpleQuery("UPDATE door_counts SET answered = 80")
         try test.waitForEnds(3, of: worker)
         #expect(try worker.stop() == 0)
         #expect(try test.count("wake_schedule WHERE unanswered > 1") == 0)
@@ -227,15 +244,58 @@ import Testing
         let test = try WakeWorkerUnderTest()
         #expect(try test.daybook("wake", "pause").status == 0)
         try test.addStale(0..<1)
+        let before = try test.rows("wake_schedule")
         let worker = try test.start()
-        try Eventually.holds("the user was looked at") {
-            try test.schedule(0).dueAt > WakeWorkerUnderTest.now.microseconds
+        try Eventually.holds("it says why") {
+            try WakeMetricsReader.value(#"daybook_wake_held_back_total{reason="running"}"#, of: worker) > 2
         }
         #expect(test.standIn.received.isEmpty)
+        #expect(try test.rows("wake_schedule") == before)
+        let once = try test.daybook("wake", "run", "--once", "--dry-run")
+        #expect(once.status == 0 && once.output.contains("held back: running"), "\(once.output)")
         #expect(try test.daybook("wake", "resume").output.contains("wakes run"))
-        try test.connection.simpleQuery("UPDATE wake_schedule SET due_at = 1")
         try test.waitForEnds(1, of: worker)
         #expect(try worker.stop() == 0)
+    }
+
+    @Test func `due, explain and a dry run write nothing, for whoever may only read; a pause depends on nothing else`()
+        throws
+    {
+        let test = try WakeWorkerUnderTest()
+        try test.addStale(0..<3)
+        let minute = WakeWorkerUnderTest.now.microseconds / 60_000_000
+        // A door that is shut and a number of partitions that nobody has seen yet: what a worker would write down.
+        try test.connection.simpleQuery(
+            """
+            INSERT INTO door_counts VALUES ('daybook.days.live.v1', 0, \(minute % 16), \(minute), 100, 3);
+            DO $$ BEGIN
+                IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'daybook_test_looks') THEN
+                    CREATE ROLE daybook_test_looks NOLOGIN BYPASSRLS;
+                    GRANT pg_read_all_data TO daybook_test_looks;
+                END IF;
+            END $$
+            """
+        )
+        let tables = ["wake_schedule", "wake_control", "partition_counts", "door_counts", "push_sends", "accounts"]
+        let before = try tables.map { try test.rows($0) }
+        let user = "\(WakeUsers.user(0))"
+        for words in [
+            ["due"], ["due", "--all", "--json"], ["explain", user], ["run", "--once", "--dry-run"], ["campaigns"],
+        ] {
+            let done = try test.daybook(["wake"] + words, role: "daybook_test_looks")
+            #expect(done.status == 0, "\(words): \(done.output)")
+            if words == ["due"] || words.contains("--dry-run") { #expect(done.output.contains("held back: door")) }
+        }
+        #expect(try tables.map { try test.rows($0) } == before)
+        #expect(try test.daybook(["wake", "pause"], role: "daybook_test_looks").status != 0)
+
+        try test.connection.simpleQuery("ALTER TABLE consumer_offsets RENAME TO lost; DELETE FROM wake_control")
+        #expect(try test.daybook("wake", "due").status != 0)
+        let paused = try test.daybook("wake", "pause")
+        #expect(paused.status == 0 && paused.output.contains("wakes are paused"), "\(paused.output)")
+        #expect(try test.count("wake_control WHERE paused_at > 0") == 1)
+        #expect(try test.daybook("wake", "resume").status == 0)
+        #expect(try test.count("wake_control WHERE paused_at IS NULL") == 1)
     }
 }
 
@@ -284,7 +344,6 @@ import Testing
                 "(SELECT FROM door_counts GROUP BY partition HAVING sum(answered) * 2 > sum(requests)) AS open"
             ) > 0
         }
-        try test.connection.simpleQuery("UPDATE wake_schedule SET due_at = 1")
         do {
             try Eventually.holds("the user is woken", seconds: 60) {
                 try test.count("push_sends WHERE outcome = 'accepted'") == 1

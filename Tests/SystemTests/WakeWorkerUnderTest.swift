@@ -85,8 +85,12 @@ final class WakeWorkerUnderTest {
     }
 
     /// Runs the operator's program to its end.
-    func daybook(_ arguments: String...) throws -> (status: Int32, output: String) {
-        let environment = ["DAYBOOK_DATABASE_URL": databaseURL, "DAYBOOK_WAKE_SCHEDULE": "continuous"]
+    func daybook(_ arguments: String...) throws -> (status: Int32, output: String) { try daybook(arguments) }
+
+    /// The same, in a session of that role.
+    func daybook(_ arguments: [String], role: String? = nil) throws -> (status: Int32, output: String) {
+        let options = role.map { (databaseURL.contains("?") ? "&" : "?") + "options=-c%20role%3D\($0)" } ?? ""
+        let environment = ["DAYBOOK_DATABASE_URL": databaseURL + options, "DAYBOOK_WAKE_SCHEDULE": "continuous"]
         let more = ["DAYBOOK_STATE": "/nonexistent/daybook"]
         let program = try ServiceProcess("daybook", arguments, environment: environment.merging(more) { $1 })
         return (try program.waitForExit(seconds: 60), program.output)
@@ -96,6 +100,26 @@ final class WakeWorkerUnderTest {
 
     func count(_ sql: String) throws -> Int {
         Int(try connection.executeUnprepared("SELECT count(*) FROM \(sql)").int8(0, 0))
+    }
+
+    /// Every row as text, with the transaction that wrote it.
+    func rows(_ table: String) throws -> [String] {
+        let rows = try connection.executeUnprepared(
+            "SELECT xmin::text || ' ' || held::text FROM \(table) AS held ORDER BY held::text"
+        )
+        return try (0..<rows.rowCount).map { try rows.text($0, 0) }
+    }
+
+    /// As if so much time had passed for the schedule and for phones.
+    func pass(minutes: Int) throws {
+        let time = Int64(minutes) * 60_000_000
+        try connection.simpleQuery(
+            """
+            UPDATE wake_schedule SET due_at = due_at - \(time), last_wake_at = greatest(0, last_wake_at - \(time)),
+                previous_wake_at = greatest(0, previous_wake_at - \(time)), struck_at = greatest(0, struck_at - \(time));
+            UPDATE connections SET last_push_at = last_push_at - \(time)
+            """
+        )
     }
 
     func wakes(_ number: Int) throws -> [WakeReports.Wake] {

@@ -91,7 +91,95 @@ import WakeRules
             return
         }
         // Pushed before the wake: no answer to it.
-        #expect(decide(facts(pushed: 12, schedule: schedule), 17).action == .wait(until: at(hours: 36)))
+        #expect(decide(facts(pushed: 11.98, schedule: schedule), 17).action == .wait(until: at(hours: 36)))
+    }
+
+    @Test func `a push that another clock puts up to a minute before its wake answers it`() {
+        let woken = at(hours: 12)
+        let schedule = WakeSchedule(dueAt: 0, lastWakeAt: woken.microseconds, unanswered: 3)
+        func unanswered(_ seconds: Int) -> Int {
+            var answered = facts(schedule: schedule)
+            answered.connections = [
+                .init(
+                    source: .appleHealth,
+                    lastPushAt: woken.advanced(bySeconds: seconds),
+                    disconnectedAt: nil
+                )
+            ]
+            return decide(answered, 17).schedule.unanswered
+        }
+        #expect([-61, -60, -59, 0, 1].map(unanswered) == [3, 3, 0, 0, 0])
+    }
+
+    @Test func `a clock that was put back: wakes of the future count as of now, and their users are not left alone`() {
+        func decide(_ schedule: WakeSchedule, _ hours: Double) -> WakeDecision {
+            self.decide(facts(schedule: schedule), hours)
+        }
+        let future = WakeSchedule(
+            dueAt: 0,
+            lastWakeAt: at(hours: 500).microseconds,
+            previousWakeAt: at(hours: 500).microseconds,
+            struckAt: at(hours: 500).microseconds
+        )
+        let clamped = decide(future, 30)
+        #expect(clamped.action == .wait(until: at(hours: 34)))
+        #expect(clamped.schedule.lastWakeAt == at(hours: 30).microseconds)
+        #expect(clamped.schedule.previousWakeAt == at(hours: 30).microseconds)
+        #expect(clamped.schedule.struckAt == at(hours: 30).microseconds)
+        guard case .wake = decide(clamped.schedule, 34).action else {
+            Issue.record("left alone")
+            return
+        }
+        // Five minutes are two clocks that differ.
+        let near = WakeSchedule(dueAt: 0, lastWakeAt: at(hours: 30).advanced(bySeconds: 299).microseconds)
+        #expect(decide(near, 30).schedule.lastWakeAt == near.lastWakeAt)
+        // The name of an open claim stays; its lease ends in time.
+        let claimed = WakeSchedule(
+            dueAt: 0,
+            lastWakeAt: at(hours: 500).microseconds,
+            claim: 3,
+            claimedUntil: at(hours: 501).microseconds
+        )
+        let open = decide(claimed, 30)
+        #expect(open.action == .wait(until: at(hours: 30).advanced(bySeconds: 900)))
+        #expect(open.schedule.lastWakeAt == claimed.lastWakeAt && open.schedule.isClaimed)
+        let settled = decide(open.schedule, 30.25)
+        #expect(settled.settlesClaim && settled.action == .wait(until: at(hours: 34.25)))
+    }
+
+    @Test func `a clock that went forward: wakes of before are not taken for older than they are`() {
+        // At hour 10 the clock went on from hour 13.
+        let jump = ClockJump(through: at(hours: 10), by: 3 * 3_600_000_000)
+        func decide(_ hours: Double, woken: Double, unanswered: Int = 0) -> WakeDecision {
+            var state = pipeline(hours)
+            state.clockJump = jump
+            let schedule = WakeSchedule(dueAt: 0, lastWakeAt: at(hours: woken).microseconds, unanswered: unanswered)
+            return WakeDecision(facts(schedule: schedule), state, policy, now: at(hours: hours))
+        }
+        // Woken at hour 9, an hour before: that is hour 12 by the present clock.
+        #expect(decide(14, woken: 9).action == .wait(until: at(hours: 16)))
+        #expect(decide(14, woken: 9, unanswered: 3).action == .wait(until: at(hours: 36)))
+        // Woken since.
+        #expect(decide(16, woken: 13.5).action == .wait(until: at(hours: 17.5)))
+        guard case .wake = decide(16, woken: 9).action else {
+            Issue.record("four hours have passed")
+            return
+        }
+    }
+
+    @Test func `who has no device with a credential waits a spacing, others some minutes`() {
+        func wait(_ codes: [(lane: String, code: String)]) -> Int {
+            var state = pipeline(30)
+            state.stops = codes.map { WakeStop(lane: $0.lane, topic: nil, code: $0.code, until: nil) }
+            let decision = decide(facts(tokens: [token(), token(sandbox: true)]), 30, state)
+            guard case .wait(let until) = decision.action, decision.heldBack == .sendable else { return -1 }
+            return at(hours: 30).seconds(until: until)
+        }
+        let missing = wait([("apns_production", "not_configured"), ("apns_sandbox", "not_configured")])
+        #expect((14_400...14_700).contains(missing), "\(missing)")
+        let stopped = wait([("apns_production", "credential_refused"), ("apns_sandbox", "not_configured")])
+        #expect((600...900).contains(stopped), "\(stopped)")
+        #expect(wait([("apns_production", "not_configured")]) == -1)
     }
 
     @Test func `each condition that only an event can mend parks the user`() {
@@ -212,6 +300,12 @@ import WakeRules
             state.doorShutAt = Instant(microseconds: extreme)
             state.doorShutSince = Instant(microseconds: extreme)
             state.noteDoorShut(since: at(hours: 30), at: at(hours: 30))
+            state.clockJump = ClockJump(through: Instant(microseconds: extreme), by: extreme)
+            var watch = ClockWatch()
+            for clock in [0, extreme, 0] {
+                _ = watch.look(Instant(microseconds: extreme), between: clock, and: extreme)
+                _ = watch.time(at: extreme)
+            }
             _ = decide(facts(schedule: schedule), 30, state)
             schedule.open(at: at(hours: 30), leaseSeconds: .max)
             schedule.settle(by: policy)
@@ -227,6 +321,12 @@ import WakeRules
         var skewed = pipeline(30)
         skewed.clockSkewMilliseconds = -60_001
         #expect(decide(facts(), 30, skewed).heldBack == .clock)
+        var unsteady = pipeline(30)
+        unsteady.isClockSteady = false
+        #expect(decide(facts(), 30, unsteady).heldBack == .clock)
+        // These hold for everybody: nobody need be looked at.
+        #expect(paused.heldBackForAll == .running && pipeline(30).heldBackForAll == nil)
+        #expect(pipeline(30, door: DoorCounts(requests: 20, answered: 9)).heldBackForAll == .door)
         var stopped = pipeline(30)
         stopped.stops = [WakeStop(lane: "apns_production", topic: "com.example", code: "topic_refused", until: nil)]
         #expect(decide(facts(), 30, stopped).heldBack == .sendable)

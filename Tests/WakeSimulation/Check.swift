@@ -108,7 +108,7 @@ extension WakeSimulation {
     private mutating func waited(from due: Int64, to now: Int64) {
         guard now > due else { return }
         var ours: Int64 = 0
-        for stretch in [lag, shut, outage] {
+        for stretch in [lag, shut, outage, slow] {
             // And a while for who was put off meanwhile.
             let until = stretch.upperBound + 900 * Self.second
             ours += max(0, min(now, until) - max(due, stretch.lowerBound))

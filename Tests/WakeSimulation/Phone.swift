@@ -49,6 +49,7 @@ struct Phone {
     var sends: [Send] = []
 
     struct Send {
+        /// By the right time; rows have the database's.
         let wakeAt: Int64
         var outcome: Outcome?
         var answeredAt: Int64 = 0

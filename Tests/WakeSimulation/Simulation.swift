@@ -13,6 +13,8 @@ public struct WakeSimulation {
         public var policy: WakePolicy
         /// Of a thousand rounds of claims, how many end with the worker killed before, while or after it sends.
         public var killsPerThousand: UInt64 = 20
+        /// Whether workers heed a clock that jumps.
+        public var watchesClock = true
 
         public init(phones: Int, days: Int = 14, seed: UInt64 = 1, policy: WakePolicy) {
             self.phones = phones
@@ -33,6 +35,8 @@ public struct WakeSimulation {
         public var settled = 0
         public var lateEnds = 0
         public var looks = 0
+        /// Of the clock, as workers saw them.
+        public var jumps = 0
         public var mostInADay = 0
         /// The longest that somebody who was due had to wait, beside the schedule and outages of ours; seconds.
         public var longestWait = 0
@@ -47,7 +51,7 @@ public struct WakeSimulation {
             return """
                   wakes \(wakes): accepted \(accepted), unknown \(unknown); answered \(answered); not spent \(notSpent)
                   by habit: \(habits)
-                  kills \(kills), settled \(settled), late ends \(lateEnds), looks \(looks)
+                  kills \(kills), settled \(settled), late ends \(lateEnds), looks \(looks), clock jumps seen \(jumps)
                   most in a day \(mostInADay), longest wait beside the schedule and outages \(longestWait) s
                   broken rules: \(broken.isEmpty ? "none" : broken)
                 """
@@ -74,11 +78,15 @@ public struct WakeSimulation {
     var applied: [[(receivedAt: Int64, appliedAt: Int64)]] = []
     /// A worker that was killed is back then.
     var downUntil: [Int64]
+    var watches: [ClockWatch]
+    /// As the database holds it.
+    var clockJump: ClockJump?
 
     public init(_ settings: Settings) {
         self.settings = settings
         random = SplitMix64(seed: settings.seed)
         downUntil = Array(repeating: 0, count: settings.workers)
+        watches = Array(repeating: ClockWatch(), count: settings.workers)
     }
 
     var end: Int64 { start + Int64(settings.days) * Self.day }
@@ -161,18 +169,20 @@ public struct WakeSimulation {
         if isFirst {
             bringForward(number, WakeRule.due(afterPush: Instant(microseconds: receivedAt)).microseconds)
         }
-        guard phones[number].openWakeAt != 0, receivedAt > phones[number].openWakeAt else { return }
+        // Two clocks: the wake was timed by the other one.
+        let answered = WakeRule.answers(before: Instant(microseconds: receivedAt)).microseconds
+        guard phones[number].openWakeAt != 0, answered > phones[number].openWakeAt else { return }
         var struck = 0
         var open: Int64 = 0
         for place in phones[number].sends.indices {
             let send = phones[number].sends[place]
             guard send.answeredAt == 0, send.outcome != .notSpent else { continue }
-            if send.wakeAt < receivedAt {
+            if clock(send.wakeAt) < answered {
                 phones[number].sends[place].answeredAt = receivedAt
                 report.answered += 1
             } else {
                 if send.outcome == .accepted { struck += 1 }
-                if open == 0 { open = send.wakeAt }
+                if open == 0 { open = clock(send.wakeAt) }
             }
         }
         phones[number].openWakeAt = open

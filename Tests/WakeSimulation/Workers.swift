@@ -29,13 +29,14 @@ extension WakeSimulation {
     mutating func scan(_ worker: Int, _ now: Int64) {
         var next = now + Self.scanSeconds * Self.second + Int64(worker)
         defer { events.plan(.scan(worker: worker), at: next) }
-        guard downUntil[worker] <= now, !outage.contains(now) else { return }
-        let state = pipeline(now)
-        let time = Instant(microseconds: now)
+        guard downUntil[worker] <= now, !outage.contains(now), watchClock(worker, now) else { return }
+        var state = pipeline(now)
+        state.clockJump = clockJump
+        let time = Instant(microseconds: clock(now))
         guard !state.isBehindEverywhere(at: time, settings.policy) else { return }
         var claims: [(phone: Int, claim: Int64)] = []
         var looked = 0
-        while let (dueAt, phone) = index.first, dueAt <= now, looked < 2000 {
+        while let (dueAt, phone) = index.first, dueAt <= time.microseconds, looked < 2000 {
             index.removeFirst()
             // An old entry: the row has moved on.
             guard let schedule = phones[phone].schedule, schedule.dueAt == dueAt else { continue }
@@ -51,7 +52,7 @@ extension WakeSimulation {
                 row.open(at: time, leaseSeconds: Self.leaseSeconds)
                 claims.append((phone, row.claim))
                 phones[phone].sends.append(.init(wakeAt: now))
-                if phones[phone].openWakeAt == 0 { phones[phone].openWakeAt = now }
+                if phones[phone].openWakeAt == 0 { phones[phone].openWakeAt = time.microseconds }
             case .wait(let until): row.dueAt = until.microseconds
             case .never: row.dueAt = WakeSchedule.never
             }
@@ -67,6 +68,8 @@ extension WakeSimulation {
             // Somewhere between the first push and the last.
             dies = Int(random.next() % UInt64(claims.count + 1))
             report.kills += 1
+            // The next one knows nothing of the clock.
+            watches[worker] = ClockWatch()
             downUntil[worker] = now + Int64.random(in: 5...300, using: &random) * Self.second
         }
         for (place, claim) in claims.enumerated() where place <= dies {
@@ -105,15 +108,16 @@ extension WakeSimulation {
         case .notSpent:
             // A dead token is deactivated at once, else it is tried again a quarter of an hour later.
             let isDead = phones[phone].diesAt <= now
-            conclusion = .notSpent(retryAt: Instant(microseconds: isDead ? now : now + 900 * Self.second))
+            let retryAt = clock(isDead ? now : now + 900 * Self.second)
+            conclusion = .notSpent(retryAt: Instant(microseconds: retryAt))
         }
-        guard schedule.conclude(conclusion, claim: claim, wakeAt: wakeAt, by: settings.policy) else {
+        guard schedule.conclude(conclusion, claim: claim, wakeAt: clock(wakeAt), by: settings.policy) else {
             report.lateEnds += 1
             return
         }
-        finish(phone, wakeAt, outcome)
+        finish(phone, clock(wakeAt), outcome)
         if outcome == .notSpent {
-            if phones[phone].openWakeAt == wakeAt { phones[phone].openWakeAt = 0 }
+            if phones[phone].openWakeAt == clock(wakeAt) { phones[phone].openWakeAt = 0 }
             if phones[phone].diesAt <= now { bury(phone, now) }
         }
         write(phone, schedule)
@@ -126,8 +130,9 @@ extension WakeSimulation {
         events.plan(.register(phone: phone), at: now + Int64.random(in: Self.day..<4 * Self.day, using: &random))
     }
 
+    /// The wake is named by the database's clock.
     private mutating func finish(_ phone: Int, _ wakeAt: Int64, _ outcome: Phone.Outcome) {
-        guard let place = phones[phone].sends.lastIndex(where: { $0.wakeAt == wakeAt }) else { return }
+        guard let place = phones[phone].sends.lastIndex(where: { clock($0.wakeAt) == wakeAt }) else { return }
         if phones[phone].sends[place].outcome != nil { report.fault("what was settled stays so") }
         phones[phone].sends[place].outcome = outcome
     }

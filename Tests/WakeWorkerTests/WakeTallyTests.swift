@@ -1,6 +1,7 @@
 import Domain
 import Observability
 import Push
+import ServiceRuntime
 import Storage
 import Testing
 import WakeRules
@@ -79,6 +80,43 @@ import WakeRules
         _ = tally.take(.notSent(.malformedToken), of: token(3))
         let dead = tally.dead(now: now)
         #expect(dead.map(\.token.hash) == [token(1).hash, token(3).hash] && dead.map(\.asOf) == [asOf, now])
+    }
+
+    @Test func `what was never sent is known by its outcome, each of them`() {
+        let causes: [PushOutcome.Cause] = [
+            .leaseEnded, .stopped(.clock), .credentialPaused(until: now), .noCredential, .malformedToken,
+            .notConfigured, .shuttingDown,
+        ]
+        let unsent =
+            causes.map { end([.notSent($0)]).outcome } + [end([]).outcome, end([.refused(retryAfter: nil)]).outcome]
+        #expect(Set(unsent) == Set(WakeReports.unsentOutcomes))
+        let taken: [PushOutcome] = [
+            .accepted, .unknown, .waitsForSpacing, .failed(.requestRefused), .held(.badDeviceToken),
+            .deactivate(.unregistered, asOf: now),
+        ]
+        for outcome in taken { #expect(!WakeReports.unsentOutcomes.contains(end([outcome]).outcome)) }
+    }
+
+    @Test func `how wakes were answered is no figure where none was accepted, and none that is old`() {
+        let time = ManualTime()
+        let figures = AnswerFigures(time: time)
+        let registry = MetricsRegistry()
+        figures.register(in: registry)
+        func shown() -> Int {
+            let text = String(decoding: registry.renderPrometheusText(), as: UTF8.self)
+            return text.split(separator: "\n").count { !$0.hasPrefix("#") && $0.contains("answer") }
+        }
+        #expect(shown() == 0)
+        figures.set(WakeReports.Answers(share: 0.5, minutes: ["0.5": 3, "0.9": 9]))
+        #expect(shown() == 3)
+        time.advance(milliseconds: 899_000)
+        #expect(shown() == 3)
+        time.advance(milliseconds: 2000)
+        #expect(shown() == 0)
+        figures.set(WakeReports.Answers(share: 0, minutes: [:]))
+        #expect(shown() == 1)
+        figures.set(WakeReports.Answers(share: nil, minutes: [:]))
+        #expect(shown() == 0)
     }
 
     @Test func `the metrics are declared as Prometheus wants them`() {

@@ -8,8 +8,9 @@ enum WakeCampaignsCommand: Command {
         path: ["wake", "campaigns"],
         summary: "shows how many wakes were sent, accepted and answered",
         description: [
-            "Shows each hour's round of sends by platform and app version: wakes sent, those that a push server "
-                + "accepted, and how many of those a push of the phone answered within ten minutes, an hour, and four "
+            "Shows each hour's round of sends by platform and app version: wakes that a push server took up, or may "
+                + "have; those that were not sent after all (a stop, a worker's end, a server that refused or could "
+                + "not be reached), which count against nobody and are tried again; those that a push server accepted, and how many of those a push of the phone answered within ten minutes, an hour, and four "
                 + "hours. NEW DATA counts the accepted ones whose answer changed a value.",
             "Accepted is not delivered: the systems of the phones decide which wakes reach the app.",
         ],
@@ -37,13 +38,15 @@ enum WakeCampaignsCommand: Command {
 
     static func lines(_ campaigns: [WakeReports.Campaign], _ style: TextStyle) -> [String] {
         var table = TextTable([
-            .left("ROUND"), .left("PLATFORM"), .left("APP"), .right("SENT"), .right("ACCEPTED"), .right("10 MIN"),
+            .left("ROUND"), .left("PLATFORM"), .left("APP"), .right("SENT"), .right("NOT SENT"), .right("ACCEPTED"),
+            .right("10 MIN"),
             .right("1 H"), .right("4 H"), .right("NEW DATA"),
         ])
         for round in campaigns {
             table.add([
-                round.began.short, round.platform, round.appVersion, grouped(round.sent), grouped(round.accepted),
-                grouped(round.within10Minutes), grouped(round.within1Hour), grouped(round.within4Hours),
+                round.began.short, round.platform, round.appVersion, grouped(round.sent), grouped(round.notSent),
+                grouped(round.accepted), grouped(round.within10Minutes), grouped(round.within1Hour),
+                grouped(round.within4Hours),
                 grouped(round.broughtData),
             ])
         }
@@ -54,6 +57,7 @@ enum WakeCampaignsCommand: Command {
         .object([
             ("round", .string(round.began.description)), ("platform", .string(round.platform)),
             ("app_version", .string(round.appVersion)), ("sent", .integer(round.sent)),
+            ("not_sent", .integer(round.notSent)),
             ("accepted", .integer(round.accepted)), ("answered_within_10_minutes", .integer(round.within10Minutes)),
             ("answered_within_1_hour", .integer(round.within1Hour)),
             ("answered_within_4_hours", .integer(round.within4Hours)),

@@ -77,7 +77,7 @@ enum WakeExplainCommand: Command {
     }
 
     private static func after(_ wake: Instant, _ answer: Instant) -> String {
-        let seconds = wake.seconds(until: answer)
+        let seconds = max(0, wake.seconds(until: answer))
         return "after " + String(WakeText.duration(seconds).dropLast(4))
     }
 

@@ -17,7 +17,7 @@ enum WakePauseCommand: Command {
     )
 
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
-        let since = try WakeAccess(try StackAccess(context)).store.pause()
+        let since = try WakeAccess.store(try StackAccess(context)).pause()
         context.console.print("wakes are paused since \(since.short); `daybook wake resume` lets them run again")
         return .success
     }
@@ -38,7 +38,7 @@ enum WakeResumeCommand: Command {
     )
 
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
-        let stops = try WakeAccess(try StackAccess(context)).store.resume()
+        let stops = try WakeAccess.store(try StackAccess(context)).resume()
         let forgotten = stops == 0 ? "" : "; \(counted(stops, "stop", "stops")) forgotten"
         context.console.print("wakes run\(forgotten)")
         return .success

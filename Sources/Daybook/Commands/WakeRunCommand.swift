@@ -56,6 +56,9 @@ enum WakeRunCommand: Command {
         let level = LogLevel(name: configuration.process.logLevel.rawValue) ?? .info
         let log = Log(service: "daybook-wake-run", level: level)
         let counts = try WakeServer.runOnce(configuration, limit: limit, log: log)
+        if let cause = counts.heldBack {
+            context.console.note("nobody is woken at present, so nobody was looked at: \(cause.rawValue)")
+        }
         show(counts.byOutcome, looked: counts.candidates, arguments, context)
         return .success
     }

@@ -19,14 +19,24 @@ struct WakeAccess {
         ("DAYBOOK_WAKE_SCHEDULE, …_MINUTE, …_WINDOW_S, …_QUIET_HOURS", "as the workers have them"),
     ]
 
-    init(_ access: StackAccess) throws {
-        let connection = try access.connect()
+    /// The store alone, with nothing read: a pause must not depend on what else can be read.
+    static func store(_ access: StackAccess) throws -> WakeStore {
+        try store(access.connect(), access)
+    }
+
+    private static func store(_ connection: PostgresConnection, _ access: StackAccess) -> WakeStore {
         let zones = ZoneTable()
-        store = WakeStore(
+        return WakeStore(
             connection,
             topic: Topic.daysLive.name(prefix: access.configuration.topicPrefix),
             zoneOffset: { zones.offset($0, at: $1) }
         )
+    }
+
+    /// Reads what a worker reads before it decides, and writes nothing.
+    init(_ access: StackAccess) throws {
+        let connection = try access.connect()
+        store = Self.store(connection, access)
         reports = WakeReports(connection)
         let rules = access.configuration.wake
         let shared = try store.shared(

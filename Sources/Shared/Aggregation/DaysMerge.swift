@@ -78,13 +78,17 @@ public struct DaysMerge {
         }
     }
 
-    /// A push of a phone answers the wakes before it; of a batch's pushes the first that does counts.
+    /// A push of a phone answers the wakes before it; of a batch's pushes the first and the last that do are kept.
     private mutating func noteAnswer(_ record: DecodedDays) {
         guard record.source.kind == .onDevice, let openSince = snapshot.openWakes[record.user] else { return }
         let pushedAt = record.receivedAt.microseconds
-        guard pushedAt > openSince, pushedAt < answers[record.user]?.pushedAt ?? .max else { return }
-        answers[record.user] =
-            WakeAnswer(user: record.user, pushedAt: pushedAt, openSince: openSince, broughtData: false)
+        guard WakeRule.answers(before: record.receivedAt).microseconds > openSince else { return }
+        var answer =
+            answers[record.user]
+            ?? WakeAnswer(user: record.user, firstAt: pushedAt, lastAt: pushedAt, openSince: openSince)
+        answer.firstAt = min(answer.firstAt, pushedAt)
+        answer.lastAt = max(answer.lastAt, pushedAt)
+        answers[record.user] = answer
     }
 
     private mutating func finishedAnswers() -> [WakeAnswer] {

@@ -46,3 +46,9 @@ public struct DeviceRegistration: Hashable, Comparable, Sendable {
         left.texts.lexicographicallyPrecedes(right.texts) { $0.utf8.lexicographicallyPrecedes($1.utf8) }
     }
 }
+
+/// Printing it shows no token.
+extension DeviceRegistration: CustomStringConvertible, CustomReflectable {
+    public var description: String { "\(platform.rawValue) registration of \(appID) \(appVersion), token ***" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -202,18 +202,22 @@ public struct BatchSnapshot {
     }
 }
 
-/// The first push of a phone after a wake, in microseconds since 1970.
+/// The pushes of a user's phones behind a wake that were applied together, in microseconds since 1970.
 public struct WakeAnswer: Hashable, Sendable {
     public let user: UserID
-    public var pushedAt: Int64
-    /// The oldest wake that it may answer.
+    /// The first push, which answers all wakes before it.
+    public var firstAt: Int64
+    /// The last one, which answers those between the two, and heals.
+    public var lastAt: Int64
+    /// The oldest wake that they may answer.
     public let openSince: Int64
-    /// Whether the push, or one that was applied together with it, changed a value.
+    /// Whether one of the pushes, or what was applied together with them, changed a value.
     public var broughtData: Bool
 
-    public init(user: UserID, pushedAt: Int64, openSince: Int64, broughtData: Bool) {
+    public init(user: UserID, firstAt: Int64, lastAt: Int64, openSince: Int64, broughtData: Bool = false) {
         self.user = user
-        self.pushedAt = pushedAt
+        self.firstAt = firstAt
+        self.lastAt = lastAt
         self.openSince = openSince
         self.broughtData = broughtData
     }

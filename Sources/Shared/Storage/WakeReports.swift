@@ -9,8 +9,10 @@ public struct WakeReports {
         public let began: Instant
         public let platform: String
         public let appVersion: String
-        /// Claimed and tried.
+        /// Taken up by a push server, or may have been.
         public let sent: Int
+        /// Ended without: never tried, refused, or no server could be reached.
+        public let notSent: Int
         public let accepted: Int
         /// Of the accepted ones, those that a push answered within ten minutes, an hour, four hours.
         public let within10Minutes: Int
@@ -26,6 +28,11 @@ public struct WakeReports {
         public let share: Double?
         /// By quantile.
         public let minutes: [String: Double]
+
+        public init(share: Double?, minutes: [String: Double]) {
+            self.share = share
+            self.minutes = minutes
+        }
     }
 
     private let connection: PostgresConnection
@@ -34,13 +41,23 @@ public struct WakeReports {
         self.connection = connection
     }
 
-    /// The rounds that began since then, newest first.
+    /// Outcomes of wakes that no push server has taken up.
+    public static let unsentOutcomes = [
+        "lease_ended", "stopped", "credential_paused", "no_credential", "malformed_token", "not_configured",
+        "shutting_down", "no_token", "refused",
+    ]
+
+    /// The rounds that began since then, newest first. A wake that is under way is in none of the counts.
     public func campaigns(since: Instant) throws(PostgresError) -> [Campaign] {
         var parameters = PostgresParameters()
         parameters.append(int8: since.microseconds)
+        var unsent = PostgresArray(of: .text)
+        for outcome in Self.unsentOutcomes { unsent.append(text: outcome) }
+        parameters.append(unsent)
         let result = try connection.executeUnprepared(
             """
-            SELECT campaign, platform, app_version, count(*),
+            SELECT campaign, platform, app_version,
+                count(*) FILTER (WHERE outcome <> ALL ($2::text[])), count(*) FILTER (WHERE outcome = ANY ($2::text[])),
                 count(*) FILTER (WHERE outcome = 'accepted'),
                 \(["600", "3600", "14400"].map { Self.answeredWithin($0) }.joined(separator: ", ")),
                 count(*) FILTER (WHERE outcome = 'accepted' AND brought_data)
@@ -58,11 +75,12 @@ public struct WakeReports {
                     platform: try result.text(row, 1),
                     appVersion: try result.text(row, 2),
                     sent: try count(3),
-                    accepted: try count(4),
-                    within10Minutes: try count(5),
-                    within1Hour: try count(6),
-                    within4Hours: try count(7),
-                    broughtData: try count(8)
+                    notSent: try count(4),
+                    accepted: try count(5),
+                    within10Minutes: try count(6),
+                    within1Hour: try count(7),
+                    within4Hours: try count(8),
+                    broughtData: try count(9)
                 )
             )
         }

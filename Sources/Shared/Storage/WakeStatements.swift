@@ -108,7 +108,10 @@ enum WakeStatements {
         ON CONFLICT (topic, partitions) DO NOTHING
         """
 
-    static let control = "SELECT paused_at, door_shut_at, resumes, door_shut_since FROM wake_control"
+    static let control = """
+        SELECT paused_at, door_shut_at, resumes, door_shut_since, clock_jumped_through, clock_jumped_by
+        FROM wake_control
+        """
 
     static let stops = "SELECT lane, topic, code, since FROM push_stops ORDER BY lane, topic"
 
@@ -124,6 +127,29 @@ enum WakeStatements {
         """
 
     static let pause = "UPDATE wake_control SET paused_at = coalesce(paused_at, $1::int8) RETURNING paused_at"
+
+    /// $1 now. Where the row is gone.
+    static let beginPaused = """
+        INSERT INTO wake_control (paused_at) VALUES ($1::int8)
+        ON CONFLICT (only_row) DO UPDATE SET paused_at = coalesce(wake_control.paused_at, excluded.paused_at)
+        RETURNING paused_at
+        """
+
+    /// $1 the time that was last seen before the jump, $2 through, $3 by, $4 the long spacing. Every worker writes down
+    /// what it saw; the first one's counts. One that came less than the long spacing before is added.
+    static let noteClockJump = """
+        UPDATE wake_control
+        SET clock_jumped_through = $2::int8,
+            clock_jumped_by = $3::int8
+                + CASE WHEN clock_jumped_through + clock_jumped_by > $2::int8 - $4::int8 THEN clock_jumped_by ELSE 0 END
+        WHERE clock_jumped_through + clock_jumped_by <= $1::int8
+        """
+
+    /// $1 now. A jump that ends in the future has been taken back, as far as that.
+    static let takeBackClockJump = """
+        UPDATE wake_control SET clock_jumped_by = greatest(0, $1::int8 - clock_jumped_through)
+        WHERE clock_jumped_through + clock_jumped_by > $1::int8
+        """
 
     static let serverTime = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8"
 

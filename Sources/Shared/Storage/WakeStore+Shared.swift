@@ -10,7 +10,8 @@ extension WakeStore {
         return Instant(microseconds: try time.int8(0, 0))
     }
 
-    /// Reads how far the workers are, what the door answered, and what operators and other workers have stopped.
+    /// Reads how far the workers are, what the door answered, and what operators and other workers have stopped; what
+    /// should be written down of it is left to `note`.
     ///
     /// - Parameters:
     ///   - ownClock: this machine's, in microseconds since 1970.
@@ -47,7 +48,8 @@ extension WakeStore {
         for row in 0..<results[2].rowCount {
             history.append(.init(count: Int(try results[2].int4(row, 0)), since: try results[2].int8(row, 1)))
         }
-        try note(partitions: applied.keys, history, now)
+        let present = PipelineState.presentCount(applied.keys)
+        let isNew = !applied.isEmpty && !history.contains { $0.count == present }
         let control = results[3]
         guard control.rowCount == 1 else { throw PostgresError(message: "wake_control has lost its row; restore it") }
         let shutAt = try control.int8(0, 1)
@@ -68,8 +70,60 @@ extension WakeStore {
         pipeline.clockSkewMilliseconds = overflow ? .max : Int(skew / 1000)
         let shutSince = try control.int8(0, 3)
         if shutAt != 0, shutSince != 0 { pipeline.doorShutSince = Instant(microseconds: shutSince) }
-        if counts.isShut { try noteDoorShut(since: now, now, &pipeline) }
-        return WakeShared(pipeline: pipeline, resumes: try control.int8(0, 2), now: now)
+        let notedAt = pipeline.doorShutAt
+        if counts.isShut { pipeline.noteDoorShut(since: now, at: now) }
+        let jump = ClockJump(through: Instant(microseconds: try control.int8(0, 4)), by: try control.int8(0, 5))
+        if jump.by > 0 { pipeline.clockJump = jump }
+        return WakeShared(
+            pipeline: pipeline,
+            resumes: try control.int8(0, 2),
+            now: now,
+            newPartitionCount: isNew ? present : nil,
+            doorShutNotedAt: notedAt
+        )
+    }
+
+    /// Writes down what later decisions need of what was read: a new number of partitions, and that the door is shut.
+    /// For workers, once they trust the clocks.
+    public func note(_ shared: WakeShared) throws(PostgresError) {
+        if let count = shared.newPartitionCount {
+            var parameters = PostgresParameters()
+            parameters.append(text: topic)
+            parameters.append(int4: Int32(clamping: count))
+            parameters.append(int8: shared.now.microseconds)
+            try connection.executeUnprepared(WakeStatements.addPartitionCount, parameters)
+        }
+        if shared.pipeline.door.isShut {
+            try noteDoorShut(since: shared.now, shared.now, notedAt: shared.doorShutNotedAt)
+        }
+        // The clock was put back while nobody looked.
+        let latest = shared.now.advanced(bySeconds: 86_400)
+        if let jump = shared.pipeline.clockJump, jump.end > latest { try takeBackClockJump(now: shared.now) }
+    }
+
+    private func takeBackClockJump(now: Instant) throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.append(int8: now.microseconds)
+        try connection.executeUnprepared(WakeStatements.takeBackClockJump, parameters)
+    }
+
+    /// Writes down that the database's clock went forward, so that no worker takes wakes of before for older than they
+    /// are; or that it was put back, which takes back what went forward before.
+    ///
+    /// - Parameters:
+    ///   - jump: as this worker saw it; whoever else saw the same one may have written it down already.
+    ///   - lastSeen: what the clock said when this worker looked at it before.
+    ///   - policy: the spacings.
+    /// - Throws: `PostgresError`.
+    public func note(_ jump: ClockJump, lastSeen: Instant, _ policy: WakePolicy) throws(PostgresError) {
+        guard jump.by > 0 else { return try takeBackClockJump(now: jump.end) }
+        var parameters = PostgresParameters()
+        parameters.append(int8: lastSeen.microseconds)
+        parameters.append(int8: jump.through.microseconds)
+        // A century: sums of times stay within their type.
+        parameters.append(int8: min(jump.by, 3_155_760_000_000_000))
+        parameters.append(int8: Int64(max(policy.longSpacingSeconds, policy.spacingSeconds)) * 1_000_000)
+        try connection.executeUnprepared(WakeStatements.noteClockJump, parameters)
     }
 
     private static func stops(
@@ -100,39 +154,15 @@ extension WakeStore {
         return found
     }
 
-    /// Writes down a number of partitions that was not seen before.
-    private func note(
-        partitions: some Sequence<Int32>,
-        _ history: [PipelineState.PartitionCount],
-        _ now: Instant
-    ) throws(PostgresError) {
-        let present = PipelineState.presentCount(partitions)
-        guard !history.contains(where: { $0.count == present }), partitions.contains(where: { _ in true }) else {
-            return
-        }
-        var parameters = PostgresParameters()
-        parameters.append(text: topic)
-        parameters.append(int4: Int32(clamping: present))
-        parameters.append(int8: now.microseconds)
-        try connection.executeUnprepared(WakeStatements.addPartitionCount, parameters)
-    }
-
     /// Notes that nothing at all gets in or is applied: wakes that went unanswered meanwhile are forgiven.
     public func noteNothingGetsIn(_ pipeline: PipelineState, now: Instant) throws(PostgresError) {
         guard let newest = pipeline.newestApplied else { return }
-        var pipeline = pipeline
-        try noteDoorShut(since: min(newest, now), now, &pipeline)
+        try noteDoorShut(since: min(newest, now), now, notedAt: pipeline.doorShutAt)
     }
 
     /// Once a minute is enough.
-    private func noteDoorShut(
-        since: Instant,
-        _ now: Instant,
-        _ pipeline: inout PipelineState
-    ) throws(PostgresError) {
-        let last = pipeline.doorShutAt
-        pipeline.noteDoorShut(since: since, at: now)
-        if let last, last.advanced(bySeconds: 60) >= now { return }
+    private func noteDoorShut(since: Instant, _ now: Instant, notedAt: Instant?) throws(PostgresError) {
+        if let notedAt, notedAt.advanced(bySeconds: 60) >= now { return }
         var parameters = PostgresParameters()
         parameters.append(int8: since.microseconds)
         parameters.append(int8: now.microseconds)
@@ -187,13 +217,16 @@ extension WakeStore {
     public func pause() throws(PostgresError) -> Instant {
         var parameters = PostgresParameters()
         parameters.append(int8: try serverTime().microseconds)
-        let result = try connection.executeUnprepared(WakeStatements.pause, parameters)
+        var result = try connection.executeUnprepared(WakeStatements.pause, parameters)
+        // Whatever else is broken: without the row nothing could be paused.
+        if result.rowCount == 0 { result = try connection.executeUnprepared(WakeStatements.beginPaused, parameters) }
         return Instant(microseconds: try result.int8(0, 0))
     }
 
     /// Lets wakes run again, and forgets the stops of lanes and topics. Returns how many stops there were.
     public func resume() throws(PostgresError) -> Int {
         let result = try connection.executeUnprepared(WakeStatements.resume)
+        guard result.rowCount == 1 else { throw PostgresError(message: "wake_control has lost its row; restore it") }
         return Int(try result.int8(0, 0))
     }
 

@@ -87,4 +87,8 @@ public struct WakeShared: Sendable {
     public let resumes: Int64
     /// The database's clock.
     public let now: Instant
+    /// A number of partitions that nobody has written down yet.
+    let newPartitionCount: Int?
+    /// When it was last written down that nothing got in.
+    let doorShutNotedAt: Instant?
 }

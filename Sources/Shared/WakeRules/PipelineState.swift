@@ -27,6 +27,10 @@ public struct PipelineState: Hashable, Sendable {
     public var pausedAt: Instant?
     /// The database's clock and this machine's disagree by so much, in milliseconds.
     public var clockSkewMilliseconds: Int = 0
+    /// The database's clock has not jumped for a while.
+    public var isClockSteady = true
+    /// How the database's clock last jumped forward.
+    public var clockJump: ClockJump?
     /// Where nothing may be sent.
     public var stops: [WakeStop]
 
@@ -46,9 +50,15 @@ public struct PipelineState: Hashable, Sendable {
         self.stops = stops
     }
 
-    public static let longestSkewMilliseconds = 60_000
+    public static let longestSkewMilliseconds: UInt = 60_000
 
-    public var isClockGood: Bool { abs(clockSkewMilliseconds) <= Self.longestSkewMilliseconds }
+    public var isClockGood: Bool { isClockSteady && clockSkewMilliseconds.magnitude <= Self.longestSkewMilliseconds }
+
+    /// What is wrong on our side for every user alike: then nobody need be looked at, and every row stays as it is.
+    public var heldBackForAll: WakeCondition.Name? {
+        if door.isShut { return .door }
+        return pausedAt == nil ? nil : .running
+    }
 
     /// How far all partitions that can hold the user's records are applied; nil where one of them is not read at all.
     public func appliedThrough(bucket: Int) -> Instant? {
@@ -151,6 +161,9 @@ public struct WakeStop: Hashable, Sendable {
     public let code: String
     /// Nil: until somebody resumes it.
     public let until: Instant?
+
+    /// The code of a lane that the worker has no credential for.
+    public static let notConfigured = "not_configured"
 
     public init(lane: String, topic: String?, code: String, until: Instant?) {
         self.lane = lane

@@ -71,10 +71,12 @@ public struct WakeDecision: Hashable, Sendable {
         var schedule = facts.schedule
         settlesClaim = schedule.isClaimed && schedule.claimedUntil <= now.microseconds
         if settlesClaim { schedule.settle(by: policy) }
-        schedule.forgive(doorShutSince: pipeline.doorShutSince, at: pipeline.doorShutAt, by: policy)
+        schedule.clamp(to: now)
+        schedule.forgive(pipeline, by: policy, now)
         let lastPush = facts.lastPushAt
+        let lastWake = schedule.lastWakeAt == 0 ? nil : pipeline.presentTime(of: schedule.lastWakeAt, now)
         // Whoever has pushed since the last wake owes no answer.
-        if let lastPush, lastPush.microseconds > schedule.lastWakeAt { schedule.unanswered = 0 }
+        if let lastPush, WakeRule.answers(before: lastPush) > lastWake ?? .earliest { schedule.unanswered = 0 }
         self.schedule = schedule
 
         var checks = Checks(now: now)
@@ -85,7 +87,6 @@ public struct WakeDecision: Hashable, Sendable {
         checks.fact(.token, !facts.tokens.isEmpty, .tokens(facts.tokens.count))
         let pushDue = lastPush?.advanced(bySeconds: policy.spacingSeconds)
         checks.time(.lastPush, from: pushDue, .lastPush(lastPush))
-        let lastWake = schedule.lastWakeAt == 0 ? nil : Instant(microseconds: schedule.lastWakeAt)
         let wakeDue = lastWake?.advanced(bySeconds: policy.spacing(unanswered: schedule.unanswered)) ?? .earliest
         checks.time(.lastWake, from: wakeDue, .lastWake(lastWake, unanswered: schedule.unanswered))
 
@@ -110,16 +111,25 @@ public struct WakeDecision: Hashable, Sendable {
         } else if natural > now {
             action = .wait(until: natural)
         } else if let held = checks.firstFailure {
-            action = .wait(until: Self.next(after: held, facts.user, now))
+            action = .wait(until: Self.next(after: held, facts.user, policy, now))
         } else {
             action = .wake(sendable)
         }
     }
 
-    /// Who is due while we are the cause is looked at again after some minutes, each user at another moment.
-    private static func next(after held: WakeCondition, _ user: UserID, _ now: Instant) -> Instant {
-        let pause: Int64 = held.name == .running || held.name == .sendable ? 600_000_000 : 180_000_000
+    /// Who is due while we are the cause is looked at again after some minutes, each user at another moment; where
+    /// there is no credential for any of their devices, which no minutes will mend, after a spacing.
+    private static func next(
+        after held: WakeCondition,
+        _ user: UserID,
+        _ policy: WakePolicy,
+        _ now: Instant
+    ) -> Instant {
+        var pause: Int64 = held.name == .running || held.name == .sendable ? 600_000_000 : 180_000_000
         let spread = Int64(user.scattered >> 16 & 0xffff) * (pause / 2) / 0xffff
+        if case .stops(let stops) = held.figures, stops.allSatisfy({ $0.code == WakeStop.notConfigured }) {
+            pause = Int64(policy.spacingSeconds) * 1_000_000
+        }
         let again = Instant(microseconds: now.microseconds.advancedSaturating(by: pause + spread))
         return held.from.map { max($0, now.advanced(bySeconds: 1)) }.map { min($0, again) } ?? again
     }
@@ -195,14 +205,39 @@ extension WakePolicy {
     }
 }
 
+extension PipelineState {
+    /// A time of the schedule's as the database's present clock would have named it; of two jumps one counts for both.
+    fileprivate func presentTime(of time: Int64, _ now: Instant) -> Instant {
+        guard let jumped = clockJump?.presentTime(of: time) else { return Instant(microseconds: time) }
+        return Instant(microseconds: min(jumped, max(time, now.microseconds)))
+    }
+}
+
 extension WakeSchedule {
     /// A wake whose answer could not get in, because the door was shut at some time of the spacing behind it, does not
     /// count as unanswered.
-    mutating func forgive(doorShutSince since: Instant?, at last: Instant?, by policy: WakePolicy) {
-        guard let last, unanswered > 0, struckAt != 0, last.microseconds >= struckAt,
-            (since ?? last).microseconds < policy.due(afterWake: struckAt, unanswered: 0)
+    mutating func forgive(_ pipeline: PipelineState, by policy: WakePolicy, _ now: Instant) {
+        guard let last = pipeline.doorShutAt, unanswered > 0, struckAt != 0 else { return }
+        let struck = pipeline.presentTime(of: struckAt, now).microseconds
+        guard last.microseconds >= struck,
+            (pipeline.doorShutSince ?? last).microseconds < policy.due(afterWake: struck, unanswered: 0)
         else { return }
         unanswered -= 1
         struckAt = 0
+    }
+
+    /// A clock that was put back leaves times that it has not come to yet: they count as the present, or a user would
+    /// be left alone until it has.
+    mutating func clamp(to now: Instant) {
+        let latest = now.advanced(bySeconds: 300)
+        if isClaimed {
+            let lease = latest.advanced(bySeconds: WakeRule.longestLeaseSeconds).microseconds
+            claimedUntil = min(claimedUntil, lease)
+        } else if lastWakeAt > latest.microseconds {
+            // Of an open claim it is the wake's name.
+            lastWakeAt = now.microseconds
+        }
+        if previousWakeAt > latest.microseconds { previousWakeAt = now.microseconds }
+        if struckAt > latest.microseconds { struckAt = now.microseconds }
     }
 }
