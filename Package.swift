@@ -179,7 +179,8 @@ let serverTests: [Target] = [
     tests(
         "Conformance",
         [
-            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Observability", "Postgres",
+            "Aggregation", "AggregatorWorker", "DevelopmentStack", "Domain", "Kafka", "MessageContract",
+            "Observability", "Postgres",
             "Push",
             "ServiceRuntime", "Storage", "TestSupport", "WakeRules", "WakeWorker",
         ]
