@@ -24,10 +24,10 @@ struct CapacityPlan: Equatable {
         /// A request of 15 days.
         var ingestPerRequest = 23.0
         /// Days that all change, and days sent again unchanged.
-        var workerPerChangedDay = 5.7
-        var workerPerUnchangedDay = 1.42
-        var databasePerChangedDay = 16.0
-        var databasePerUnchangedDay = 1.17
+        var workerPerChangedDay = 3.3
+        var workerPerUnchangedDay = 0.9
+        var databasePerChangedDay = 13.2
+        var databasePerUnchangedDay = 0.7
         var sourceRow = 170.0
         var canonicalRow = 158.0
         var connection = 481.0
