@@ -38,6 +38,30 @@ struct `On a terminal` {
         }
     }
 
+    @Test func `a watch redraws itself and long work shows how far it is, and elsewhere there is neither`() throws {
+        let pipeline = try PipelineUnderTest(.mock)
+        defer { pipeline.kafka.stop() }
+        try pipeline.publish(0..<60, over: try pipeline.publisher())
+        var settings = pipeline.environment
+        settings["DAYBOOK_STATE"] = "/nonexistent/daybook"
+        settings["NO_COLOR"] = "1"
+        let watch = ["status", "--watch", "--count", "2", "--interval", "1s", "--max-lag", "2h"]
+        let replay = ["replay", "--from", "beginning", "--rate", "40"]
+        let clear = Self.escape + "H" + Self.escape + "2J"
+        let watched = try onTerminal(watch, settings)
+        #expect(watched.components(separatedBy: clear).count == 3 && watched.contains("lag: 60 records"), "\(watched)")
+        let worked = try onTerminal(replay, settings)
+        let bar = /replay  \[#+-+\]  [1-9][0-9]? %  [0-9]+ records  [0-9]+\/s  [0-9]+s left/
+        #expect(worked.firstMatch(of: bar) != nil, "\(worked)")
+        // The line is taken away, so that the outcome stands alone.
+        #expect(worked.contains("\r" + Self.escape + "K60 records read"), "\(worked)")
+        for words in [watch, replay] {
+            let piped = try ServiceProcess("daybook", words, environment: settings)
+            #expect(try piped.waitForExit(seconds: 30) == 0, "\(piped.output)")
+            #expect(!piped.output.contains(Self.escape) && !piped.output.contains("\r"), "\(piped.output)")
+        }
+    }
+
     @Test func `every program says its version, and all say the same`() throws {
         var versions: Set<Substring> = []
         for name in ["ingest-service", "aggregator-worker", "wake-worker", "daybook"] {
