@@ -179,8 +179,9 @@ let serverTests: [Target] = [
     tests(
         "Conformance",
         [
-            "Aggregation", "DevelopmentStack", "Domain", "Kafka", "MessageContract", "Observability", "Postgres",
-            "Push", "PushStandIn", "ServiceRuntime", "Storage", "TestSupport", "WakeRules", "WakeWorker",
+            "Aggregation", "AggregatorWorker", "DevelopmentStack", "Domain", "Kafka", "MessageContract",
+            "Observability", "Postgres", "Push", "PushStandIn", "ServiceRuntime", "Storage", "TestSupport", "WakeRules",
+            "WakeWorker",
         ]
     ),
     tests(

@@ -99,8 +99,10 @@ struct PipelineUnderTest {
         try RecordPublisher(bootstrapServers: kafka.bootstrapServers)
     }
 
-    /// Every record of the topics that workers apply has been applied or put aside.
-    func waitUntilApplied(seconds: Int = 60, worker: ServiceProcess) throws {
+    /// Every record of the topics that workers apply has been applied or put aside. `partitions` where there are more
+    /// by now than there were.
+    func waitUntilApplied(seconds: Int = 60, worker: ServiceProcess, partitions: Int? = nil) throws {
+        let partitions = partitions ?? self.partitions
         let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
         do {
             try Eventually.holds("all records are applied", seconds: seconds) {

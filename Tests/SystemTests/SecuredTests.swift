@@ -21,11 +21,13 @@ struct `With TLS and a user for each service` {
     private func makeUsers(_ kafka: RealKafka) throws {
         try kafka.addScram(user: "scram", password: Self.password)
         let read = Topic.allCases.filter { $0 != .deadLetters }.map { $0.name(prefix: "") }
-        try kafka.allow("ingest", ["Write", "Describe", "DescribeConfigs"], on: "topic", read)
-        try kafka.allow("aggregator", ["Read", "Describe"], on: "topic", read)
-        try kafka.allow("aggregator", ["Write", "Describe"], on: "topic", [Self.deadLetters])
+        try kafka.allow(["ingest", "CN=ingest"], ["Write", "Describe", "DescribeConfigs"], on: "topic", read)
+        try kafka.allow(["aggregator"], ["Read", "Describe"], on: "topic", read)
+        try kafka.allow(["aggregator"], ["Write", "Describe"], on: "topic", [Self.deadLetters])
+        let all = ["Create", "Describe", "DescribeConfigs", "Alter"]
+        try kafka.allow(["migrate"], all, on: "topic", read + [Self.deadLetters])
         let groups = ["live", "history", "accounts", "devices"].map { "daybook-aggregator-\($0)" }
-        try kafka.allow("aggregator", ["Read"], on: "group", groups)
+        try kafka.allow(["aggregator"], ["Read"], on: "group", groups)
     }
 
     private func makeRoles(_ postgres: SecuredPostgres) throws {
@@ -33,7 +35,7 @@ struct `With TLS and a user for each service` {
         let login = "LOGIN PASSWORD '\(Self.password)'"
         try admin.simpleQuery(
             "CREATE ROLE daybook_reader NOLOGIN; CREATE ROLE daybook_worker NOLOGIN;"
-                + "CREATE ROLE migrations \(login); ALTER DATABASE \(postgres.database) OWNER TO migrations;"
+                + "CREATE ROLE migrations LOGIN; ALTER DATABASE \(postgres.database) OWNER TO migrations;"
                 + "CREATE ROLE aggregator \(login) IN ROLE daybook_worker;"
                 + "CREATE ROLE support \(login) IN ROLE daybook_reader; CREATE ROLE stranger \(login)"
         )
@@ -44,16 +46,15 @@ struct `With TLS and a user for each service` {
         defer { authority.remove() }
         let kafka = try RealKafka()
         defer { kafka.stop() }
-        let broker = try kafka.secure(
+        let listeners = try kafka.secure(
             by: authority,
             users: ["migrate", "ingest", "aggregator"],
-            password: Self.password,
-            administrator: "migrate"
+            password: Self.password
         )
         try makeUsers(kafka)
         func credentials(_ user: String) -> KafkaCredentials {
             KafkaCredentials(
-                bootstrapServers: broker,
+                bootstrapServers: listeners.passwords,
                 user: user,
                 password: Self.password,
                 authorityPath: authority.certificatePath
@@ -61,10 +62,22 @@ struct `With TLS and a user for each service` {
         }
         let cluster = try PrivatePostgres.makeCluster()
         defer { cluster.stop() }
-        let postgres = try SecuredPostgres(cluster, authority: authority, database: "secured")
+        // Who owns the tables comes in by certificate alone.
+        let postgres = try SecuredPostgres(
+            cluster,
+            authority: authority,
+            database: "secured",
+            certified: ["migrations"]
+        )
         try makeRoles(postgres)
         let verified = "sslmode=verify-full&sslrootcert=\(authority.certificatePath)"
-        func database(_ user: String) -> String { postgres.url(user: user, password: Self.password, verified) }
+        let certificates = try ["migrations", "aggregator", "ingest"].map { ($0, try authority.issue($0)) }
+        let issued = Dictionary(uniqueKeysWithValues: certificates)
+        let owned = try #require(issued["migrations"])
+        func database(_ user: String) -> String {
+            if user == "migrations" { return postgres.url(user: user, certificate: owned, verified) }
+            return postgres.url(user: user, password: Self.password, verified)
+        }
         func environment(_ user: String, _ role: String) -> [String: String] {
             credentials(user).environment.merging(
                 [
@@ -82,6 +95,13 @@ struct `With TLS and a user for each service` {
         #expect(try migrate.waitForExit(seconds: 60) == 0, "\(migrate.output)")
         var settings = environment("ingest", "stranger")
         settings["DAYBOOK_DATABASE_URL"] = nil
+        // Ingest by certificate, the worker by password.
+        let own = try #require(issued["ingest"])
+        for key in settings.keys where key.hasPrefix("DAYBOOK_KAFKA_SASL") { settings[key] = nil }
+        settings["DAYBOOK_KAFKA_BROKERS"] = listeners.certificates
+        settings["DAYBOOK_KAFKA_SECURITY_PROTOCOL"] = "SSL"
+        settings["DAYBOOK_KAFKA_SSL_CERTIFICATE_LOCATION"] = own.certificatePath
+        settings["DAYBOOK_KAFKA_SSL_KEY_LOCATION"] = own.keyPath
         let ingest = try ServiceProcess("ingest-service", environment: settings)
         let port = try #require(UInt16(try ingest.waitForLog("listening", key: "port")))
         let ingestAdmin = try ingest.waitForLog("admin listening", key: "address")
@@ -116,6 +136,40 @@ struct `With TLS and a user for each service` {
         try expectKafkaRefusals(credentials)
         try expectScram(credentials("ingest"))
         try expectDatabaseRefusals(postgres, authority)
+        // A password does not open what takes certificates, nor does another role's certificate, nor another authority's.
+        let other = try CertificateAuthority()
+        defer { other.remove() }
+        let strangers = [try #require(issued["aggregator"]), try other.issue("migrations")]
+        let urls = [postgres.url(user: "migrations", password: Self.password, verified)]
+        for url in urls + strangers.map({ postgres.url(user: "migrations", certificate: $0, verified) }) {
+            #expect(throws: PostgresError.self) { _ = try PostgresConnection(url: url, applicationName: "test") }
+        }
+        _ = try PostgresConnection(url: database("migrations"), applicationName: "test")
+        try expectCertificates(listeners.certificates, authority, own: own, foreign: try other.issue("ingest"))
+    }
+
+    /// The listener of certificates: what a user of it may, and who is no user of it.
+    private func expectCertificates(
+        _ broker: String,
+        _ authority: CertificateAuthority,
+        own: CertificateAuthority.Issued,
+        foreign: CertificateAuthority.Issued
+    ) throws {
+        let anybody = [
+            ("bootstrap.servers", broker), ("security.protocol", "SSL"), ("ssl.ca.location", authority.certificatePath),
+        ]
+        func certified(_ issued: CertificateAuthority.Issued) -> [(String, String)] {
+            anybody + [
+                ("ssl.certificate.location", issued.certificatePath), ("ssl.key.location", issued.keyPath),
+            ]
+        }
+        #expect(try refusalOfWriting(Self.live, certified(own)) == nil)
+        let denied = try refusalOfWriting(Self.deadLetters, certified(own))
+        #expect(denied?.code == KafkaError.Code.topicAuthorization)
+        for properties in [anybody, certified(foreign)] {
+            let admin = try KafkaAdmin(properties: properties, log: { _ in })
+            #expect(throws: KafkaError.self) { try admin.clusterID(timeoutMilliseconds: 3000) }
+        }
     }
 
     private func expectKafkaRefusals(_ credentials: (String) -> KafkaCredentials) throws {

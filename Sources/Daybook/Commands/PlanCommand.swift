@@ -15,16 +15,22 @@ enum PlanCommand: Command {
             .value("days-per-sync", "N", "Days in one request.", default: "15"),
             .value("peak", "N", "The busiest minutes over the mean.", default: "5"),
             .value("retention-days", "N", "How long days are kept.", default: "400"),
+            .flag("figures", "Show what the plan is made from, and by which command it was measured."),
             .flag("json", "The plan as JSON."),
         ],
         examples: [
-            .init("daybook plan --phones 1000000 --syncs-per-day 12", "A million phones that send every two hours.")
+            .init("daybook plan --phones 1000000 --syncs-per-day 12", "A million phones that send every two hours."),
+            .init("daybook plan --figures", "The measured figures behind it."),
         ]
     )
 
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
+        if arguments.has("figures") {
+            for line in CapacityPlan.Figures().table.lines(context.console.out) { context.console.print(line) }
+            return .success
+        }
         guard let phones = try arguments.integer("phones", in: 1...1_000_000_000) else {
-            throw CommandFailure.usage("how many phones?", next: "Say --phones N.")
+            throw CommandFailure.usage("how many phones?", next: "Say --phones N, or --figures.")
         }
         var load = CapacityPlan.Load(
             phones: phones,
@@ -40,6 +46,43 @@ enum PlanCommand: Command {
             for line in plan.table.lines(context.console.out) { context.console.print(line) }
         }
         return .success
+    }
+}
+
+extension CapacityPlan.Figures {
+    /// Each figure in words, and the command that measures it.
+    var rows: [(what: String, figure: String, command: String)] {
+        func microseconds(_ value: Double) -> String { "\(Self.number(value)) µs" }
+        func bytes(_ value: Double) -> String { "\(grouped(Int(value.rounded()))) bytes" }
+        let aggregator = "Scripts/bench-aggregator --quick"
+        let sizes = "Scripts/measure-sizes"
+        return [
+            ("ingest, processor a request of 15 days", microseconds(ingestPerRequest), "Scripts/bench-ingest"),
+            ("worker, processor a changed day", microseconds(workerPerChangedDay), aggregator),
+            ("worker, processor a day sent again unchanged", microseconds(workerPerUnchangedDay), aggregator),
+            ("PostgreSQL, processor a changed day", microseconds(databasePerChangedDay), aggregator),
+            ("PostgreSQL, processor an unchanged day", microseconds(databasePerUnchangedDay), aggregator),
+            ("a source row, indexes and free space included", bytes(sourceRow), sizes),
+            ("a canonical row, likewise", bytes(canonicalRow), sizes),
+            ("a connection (source of a user, with its window)", bytes(connection), sizes),
+            ("write-ahead log, a new day", bytes(logPerNewDay), sizes),
+            ("write-ahead log, a request that changes nothing", bytes(logPerUnchangedRequest), sizes),
+            ("Kafka, a request of 15 days, before compression", bytes(recordPerDay * 15), sizes),
+        ]
+    }
+
+    var table: TextTable {
+        var table = TextTable([.left("WHAT"), .right("FIGURE"), .left("MEASURED BY")])
+        for row in rows { table.add([row.what, row.figure, row.command]) }
+        return table
+    }
+
+    /// At most two digits behind the point.
+    private static func number(_ value: Double) -> String {
+        let hundredths = Int((value * 100).rounded())
+        let (whole, rest) = hundredths.quotientAndRemainder(dividingBy: 100)
+        if rest == 0 { return String(whole) }
+        return rest % 10 == 0 ? "\(whole).\(rest / 10)" : "\(whole).\(rest < 10 ? "0" : "")\(rest)"
     }
 }
 

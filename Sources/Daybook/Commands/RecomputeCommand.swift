@@ -75,7 +75,7 @@ enum RecomputeCommand: Command {
             }
         )
         progress.finish()
-        if isWhole { try runs.finish(run.name, at: Instant.now.microseconds) }
+        if isWhole { try connection.reconnecting { try runs.finish(run.name, at: Instant.now.microseconds) } }
         report(tally.now.outcome, rules: active, isWhole: isWhole, arguments, context.console)
         return isWhole ? .success : .temporaryFailure
     }

@@ -123,7 +123,8 @@ enum ReplayCommand: Command {
             )
         }
         progress.finish()
-        if isWhole { try runs.finish(run.name, at: Instant.now.microseconds) }
+        // It was idle all the while, and may have been cut off.
+        if isWhole { try connection.reconnecting { try runs.finish(run.name, at: Instant.now.microseconds) } }
         let seconds = monotonicSeconds() - started
         let counts = tally.now.counts
         if arguments.has("json") {

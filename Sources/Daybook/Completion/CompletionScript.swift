@@ -23,6 +23,8 @@ enum CompletionScript {
         specs.filter { $0.path.count == 2 && $0.path.first == first }.compactMap(\.path.last)
     }
 
+    private static let helpSummary = "says what a command does, and its options"
+
     private static func options(_ spec: CommandSpec) -> [String] { spec.allOptions.map { "--\($0.name)" } }
 
     /// Within single quotes of a shell.
@@ -83,7 +85,10 @@ enum CompletionScript {
             lines.append("            \(quoted(first + ":" + summary.replacing(":", with: "\\:")))")
         }
         lines += [
-            "        )", "        _describe command entries", "        return", "    fi", "    case $words[2] in",
+            "            \(quoted("help:\(helpSummary)"))", "        )", "        _describe command entries",
+            "        return",
+            "    fi", "    case $words[2] in",
+            "        help) entries=(\(firstWords(specs).joined(separator: " "))); _describe command entries ;;",
         ]
         for first in firstWords(specs) {
             let group = specs.filter { $0.path.count == 2 && $0.path.first == first }
@@ -141,6 +146,11 @@ enum CompletionScript {
                 )
             }
         }
+        let names = firstWords(specs).joined(separator: " ")
+        lines += [
+            "complete -c daybook -n __fish_use_subcommand -f -a help -d \(quoted(helpSummary))",
+            "complete -c daybook -n '__fish_seen_subcommand_from help' -f -a \(quoted(names))",
+        ]
         for spec in specs {
             let condition = spec.path.map { "__fish_seen_subcommand_from \($0)" }.joined(separator: "; and ")
             for option in spec.allOptions {

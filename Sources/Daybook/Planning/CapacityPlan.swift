@@ -18,22 +18,21 @@ struct CapacityPlan: Equatable {
         var logCopies: Double = 3
     }
 
-    /// What one thing costs: processor time in microseconds, sizes in bytes. Each names the command that measures it;
-    /// docs/SCALING.md says when and where that was last done.
+    /// What one thing costs: processor time in microseconds, sizes in bytes. `rows` names the command that measures each;
+    /// docs/SCALING.md shows the same rows, which a test compares.
     struct Figures: Equatable {
-        /// `Scripts/bench-ingest`: a request of 15 days, two loops.
-        var ingestPerRequest = 31.0
-        /// `Scripts/bench-aggregator`: days that all change, and days sent again unchanged.
-        var workerPerChangedDay = 5.7
-        var workerPerUnchangedDay = 1.42
-        var databasePerChangedDay = 16.0
-        var databasePerUnchangedDay = 1.17
-        /// `Scripts/measure-sizes`.
-        var sourceRow = 169.0
-        var canonicalRow = 169.0
-        var connection = 658.0
-        var logPerNewDay = 533.0
-        var logPerUnchangedRequest = 1005.0
+        /// A request of 15 days.
+        var ingestPerRequest = 23.0
+        /// Days that all change, and days sent again unchanged.
+        var workerPerChangedDay = 3.3
+        var workerPerUnchangedDay = 0.9
+        var databasePerChangedDay = 13.2
+        var databasePerUnchangedDay = 0.7
+        var sourceRow = 170.0
+        var canonicalRow = 158.0
+        var connection = 481.0
+        var logPerNewDay = 444.0
+        var logPerUnchangedRequest = 581.0
         var recordPerDay = 2006.0 / 15
     }
 

@@ -122,8 +122,7 @@ struct ReplayRun: Sendable {
         }
 
         private func save(_ part: ToolRuns.Part, of run: String) throws {
-            if saving.isBroken { try saving.reconnect() }
-            try runs.save(part, of: run)
+            try saving.reconnecting { try runs.save(part, of: run) }
         }
     }
 }

@@ -29,12 +29,16 @@ public final class PreviewRunner {
     public static let dayLimit = 500_000
 
     private let store: BatchStore
+    private let dayLimit: Int
     private var overlay = PreviewOverlay()
     private var touched: [UserDay: Change] = [:]
 
-    /// - Parameter store: inside `beginSnapshot`.
-    public init(store: BatchStore) {
+    /// - Parameters:
+    ///   - store: inside `beginSnapshot`.
+    ///   - dayLimit: canonical days that it keeps at most.
+    public init(store: BatchStore, dayLimit: Int = PreviewRunner.dayLimit) {
         self.store = store
+        self.dayLimit = dayLimit
     }
 
     /// Every canonical day that would be another one at the end.
@@ -73,7 +77,7 @@ public final class PreviewRunner {
         for write in writes.canonicalDays { note(write.key, write.day, stored) }
         for key in writes.removedCanonicalDays { note(key, nil, stored) }
         overlay.take(writes)
-        if touched.count > Self.dayLimit || overlay.size > 4 * Self.dayLimit { throw TooMuch() }
+        if touched.count > dayLimit || overlay.size > 4 * dayLimit { throw TooMuch() }
     }
 
     private func note(_ key: UserDay, _ day: CanonicalDay?, _ stored: [UserDay: CanonicalDay]) {

@@ -43,23 +43,26 @@ public struct KafkaCredentials: Sendable {
 }
 
 extension RealKafka {
-    /// Gives a cluster of one node a second listener: TLS, SASL (PLAIN and SCRAM), and no user may do what no rule
-    /// allows. The listener without TLS stays, for the tools that make rules.
+    /// Where a secured cluster listens.
+    public struct SecuredListeners: Sendable {
+        /// For users with a password.
+        public let passwords: String
+        /// For users with a certificate: of the common name `x` it is the user `CN=x`.
+        public let certificates: String
+    }
+
+    /// Gives a cluster of one node two more listeners: TLS with SASL (PLAIN and SCRAM), and TLS with certificates of
+    /// clients. No user may do what no rule allows. The listener without TLS stays, for the tools that make rules.
     ///
     /// - Parameters:
-    ///   - authority: issues the broker's certificate.
+    ///   - authority: issues the broker's certificate and those of clients.
     ///   - users: of the mechanism PLAIN, with this password.
     ///   - password: of letters and digits.
-    ///   - administrator: the one user who may do everything.
-    /// - Returns: the address of the secured listener.
+    /// - Returns: the addresses of both.
     /// - Throws: when the node does not come up again.
-    public func secure(
-        by authority: CertificateAuthority,
-        users: [String],
-        password: String,
-        administrator: String
-    ) throws -> String {
-        guard let port = PortChoice.any() else {
+    public func secure(by authority: CertificateAuthority, users: [String], password: String) throws -> SecuredListeners
+    {
+        guard let port = PortChoice.any(), let second = PortChoice.any(), port != second else {
             throw RealKafkaError("127.0.0.1 has no free ports: end other servers")
         }
         let issued = try authority.issue("kafka")
@@ -69,22 +72,25 @@ extension RealKafka {
         let path = directory + "/node-1/server.properties"
         let lines = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map { line in
             let isListener = line.hasPrefix("listeners=") || line.hasPrefix("advertised.listeners=")
-            return isListener ? "\(line),SECURE://127.0.0.1:\(port)" : String(line)
+            let more = "SECURE://127.0.0.1:\(port),CERTIFIED://127.0.0.1:\(second)"
+            return isListener ? "\(line),\(more)" : String(line)
         }
         let modules = "org.apache.kafka.common.security"
         let plainUsers = users.map { "user_\($0)=\"\(password)\"" }.joined(separator: " ")
         let security = [
-            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL,CERTIFIED:SSL",
+            "ssl.truststore.type=PEM", "ssl.truststore.location=\(authority.certificatePath)",
+            "listener.name.certified.ssl.client.auth=required",
             "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512", "ssl.keystore.type=PEM", "ssl.keystore.location=\(store)",
             "listener.name.secure.plain.sasl.jaas.config=\(modules).plain.PlainLoginModule required \(plainUsers);",
             "listener.name.secure.scram-sha-512.sasl.jaas.config=\(modules).scram.ScramLoginModule required;",
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users=User:ANONYMOUS;User:\(administrator)",
+            "super.users=User:ANONYMOUS",
         ]
         try kill(node: 1)
         try (lines + security).joined(separator: "\n").write(toFile: path, atomically: true, encoding: .utf8)
         try restart(node: 1)
-        return "127.0.0.1:\(port)"
+        return SecuredListeners(passwords: "127.0.0.1:\(port)", certificates: "127.0.0.1:\(second)")
     }
 
     /// A user of the secured listener, of the mechanism SCRAM.
@@ -97,12 +103,19 @@ extension RealKafka {
         )
     }
 
-    /// Lets a user do these things, as `kafka-acls` names them, on topics or groups (`--topic`, `--group`).
-    public func allow(_ user: String, _ operations: [String], on kind: String, _ names: [String]) throws {
+    /// More partitions of all topics whose names match.
+    public func alterPartitions(of pattern: String, to count: Int) throws {
+        let words = ["--bootstrap-server", bootstrapServers, "--alter", "--topic", pattern]
+        try launcher.tool("topics", words + ["--partitions", "\(count)"])
+    }
+
+    /// Lets users do these things, as `kafka-acls` names them, on topics or groups (`--topic`, `--group`).
+    public func allow(_ users: [String], _ operations: [String], on kind: String, _ names: [String]) throws {
         try launcher.tool(
             "acls",
-            ["--bootstrap-server", bootstrapServers, "--add", "--force", "--allow-principal", "User:\(user)"]
-                + operations.flatMap { ["--operation", $0] } + names.flatMap { ["--\(kind)", $0] }
+            ["--bootstrap-server", bootstrapServers, "--add", "--force"]
+                + users.flatMap { ["--allow-principal", "User:\($0)"] } + operations.flatMap { ["--operation", $0] }
+                + names.flatMap { ["--\(kind)", $0] }
         )
     }
 }
