@@ -3,19 +3,22 @@ internal import Postgres
 
 /// The arrays behind a batch's statements, kept from batch to batch so that their memory is.
 struct BatchArrays {
-    private(set) var users = PostgresArray(of: .uuid)
-    private(set) var buckets = PostgresArray(of: .int2)
+    var users = PostgresArray(of: .uuid)
+    var buckets = PostgresArray(of: .int2)
     private var lastDays = PostgresArray(of: .date)
     private var days = PostgresArray(of: .date)
     private var sources = PostgresArray(of: .int2)
     private var origins = PostgresArray(of: .text)
     private var places = PostgresArray(of: .tid)
     private var closed = PostgresArray(of: .int4)
-    private var longs = PostgresArray(of: .int8)
-    private var moreLongs = PostgresArray(of: .int8)
-    private var blobs = PostgresArray(of: .bytea)
+    private var numbers = PostgresArray(of: .int4)
+    private var counts = PostgresArray(of: .int4)
+    private var winnerOrigins = PostgresArray(of: .text)
+    var longs = PostgresArray(of: .int8)
+    var moreLongs = PostgresArray(of: .int8)
+    var blobs = PostgresArray(of: .bytea)
     private var flags = PostgresArray(of: .bool)
-    private var texts = DeviceRowReader.textNames.map { _ in PostgresArray(of: .text) }
+    var texts = DeviceRowReader.textNames.map { _ in PostgresArray(of: .text) }
     private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
     /// Indexes of the writes that are loaded.
     private var picked: [Int] = []
@@ -85,7 +88,7 @@ struct BatchArrays {
             // Taken out, so that the loop appends to a variable of its own.
             var column = PostgresArray(of: .float4)
             swap(&column, &values[metric.index])
-            for index in picked { Self.append(writes[index].row.state.values[metric], to: &column) }
+            column.append(picked.count) { MetricColumns.real(writes[picked[$0]].row.state.values[metric]) }
             swap(&column, &values[metric.index])
         }
         parameters.reset()
@@ -104,6 +107,67 @@ struct BatchArrays {
         if areStored { parameters.append(users) }
         for metric in Metric.allCases { parameters.append(values[metric.index]) }
         return days.count
+    }
+
+    /// Days that are replaced unread; their numbers are their indexes.
+    mutating func load(
+        replacements list: [BatchWrites.Replacement],
+        rules: Int32,
+        into parameters: inout PostgresParameters
+    ) {
+        resetKeys()
+        numbers.reset()
+        closed.reset()
+        longs.reset()
+        counts.reset()
+        flags.reset()
+        blobs.reset()
+        winnerOrigins.reset()
+        var winners: [UInt8] = []
+        var used: MetricSet = []
+        for index in list.indices {
+            let (key, provenance) = (list[index].key, list[index].provenance)
+            let mask = list[index].reading.values.mask
+            let isClosed = list[index].reading.closed
+            used.formUnion(mask)
+            numbers.append(int4: Int32(clamping: index))
+            append(key)
+            append(provenance)
+            closed.append(int4: isClosed ? Int32(bitPattern: mask.rawValue) : 0)
+            longs.append(int8: list[index].reading.version.rawValue)
+            counts.append(int4: Int32(clamping: list[index].storedCount))
+            flags.append(bool: CanonicalDay.isFinal(mask, closed: isClosed, of: provenance.source))
+            let source = provenance.source.rawValue
+            if winners.count != mask.count || winners.first != source {
+                winners = Array(repeating: source, count: mask.count)
+            }
+            blobs.append(bytea: winners.span)
+            if provenance.origin.isEmpty {
+                winnerOrigins.appendNull()
+            } else {
+                var text: [UInt8] = []
+                Self.appendArrayText(of: Array(repeating: provenance, count: mask.count), to: &text)
+                winnerOrigins.append(text: text.span)
+            }
+        }
+        for metric in Metric.allCases { values[metric.index].reset() }
+        for metric in used {
+            values[metric.index].append(list.count) { MetricColumns.real(list[$0].reading.values[metric]) }
+        }
+        parameters.reset()
+        parameters.append(numbers)
+        parameters.append(users)
+        parameters.append(days)
+        parameters.append(sources)
+        parameters.append(origins)
+        parameters.append(closed)
+        parameters.append(longs)
+        parameters.append(counts)
+        parameters.append(flags)
+        parameters.append(blobs)
+        parameters.append(winnerOrigins)
+        parameters.append(int4: rules)
+        for metric in Metric.allCases { parameters.append(values[metric.index]) }
     }
 
     /// As for source rows.
@@ -149,7 +213,7 @@ struct BatchArrays {
         for metric in used {
             var column = PostgresArray(of: .float4)
             swap(&column, &values[metric.index])
-            for index in picked { Self.append(writes[index].day.values[metric], to: &column) }
+            column.append(picked.count) { MetricColumns.real(writes[picked[$0]].day.values[metric]) }
             swap(&column, &values[metric.index])
         }
         parameters.reset()
@@ -286,63 +350,7 @@ struct BatchArrays {
         parameters.append(users)
     }
 
-    mutating func load(hashes: [DeviceTokenHash], into parameters: inout PostgresParameters) {
-        blobs.reset()
-        for hash in hashes { blobs.append(bytea: hash.bytes.span) }
-        parameters.reset()
-        parameters.append(blobs)
-    }
-
-    mutating func load(devices writes: [BatchWrites.DeviceWrite], into parameters: inout PostgresParameters) {
-        resetDevices()
-        buckets.reset()
-        moreLongs.reset()
-        for index in texts.indices { texts[index].reset() }
-        for write in writes {
-            append(write.key)
-            buckets.append(int2: write.bucket)
-            longs.append(int8: write.entry.registered.rawValue)
-            moreLongs.append(int8: write.entry.withdrawn.rawValue)
-            for (index, text) in DeviceRowReader.values(of: write.entry.registration).enumerated() {
-                if let text { texts[index].append(text: text) } else { texts[index].appendNull() }
-            }
-        }
-        parameters.reset()
-        parameters.append(blobs)
-        parameters.append(users)
-        parameters.append(buckets)
-        parameters.append(longs)
-        parameters.append(moreLongs)
-        for array in texts { parameters.append(array) }
-    }
-
-    mutating func load(
-        outdated entries: [(key: DeviceKey, newer: Version)],
-        into parameters: inout PostgresParameters
-    ) {
-        resetDevices()
-        for entry in entries {
-            append(entry.key)
-            longs.append(int8: entry.newer.rawValue)
-        }
-        parameters.reset()
-        parameters.append(blobs)
-        parameters.append(users)
-        parameters.append(longs)
-    }
-
     // MARK: Pieces
-
-    private mutating func resetDevices() {
-        blobs.reset()
-        users.reset()
-        longs.reset()
-    }
-
-    private mutating func append(_ key: DeviceKey) {
-        blobs.append(bytea: key.hash.bytes.span)
-        users.append(uuidHigh: key.user.high, low: key.user.low)
-    }
 
     private mutating func resetKeys() {
         places.reset()
@@ -370,10 +378,6 @@ struct BatchArrays {
     private mutating func append(_ provenance: Provenance) {
         sources.append(int2: Int16(provenance.source.rawValue))
         origins.append(text: provenance.origin)
-    }
-
-    private static func append(_ tenths: Int32?, to column: inout PostgresArray) {
-        if let tenths { column.append(float4: MetricColumns.real(tenths: tenths)) } else { column.appendNull() }
     }
 
     /// The text form of a `text[]`, every element quoted.

@@ -12,6 +12,8 @@ public struct BatchExchange {
     private(set) var pipeline: PostgresPipeline
     /// Where each portion's two statements begin.
     private var portions: [Int] = []
+    /// Each replacement's statement, and how many days it has.
+    private var replacements: [(statement: Int, count: Int)] = []
     /// How many rows a statement has to meet, by its place.
     private(set) var expected: [Int: Int] = [:]
 
@@ -40,6 +42,33 @@ public struct BatchExchange {
         guard portions.indices.contains(portion) else { throw StorageError.incompleteSnapshot }
         let rows = try pipeline.result(of: portions[portion])
         return try BatchStore.days(rows: rows, canonical: pipeline.result(of: portions[portion] + 1))
+    }
+
+    /// Sends days that are replaced unread, without waiting for it.
+    ///
+    /// - Parameters:
+    ///   - days: in any order, each once.
+    ///   - rules: the version of the rules.
+    public mutating func replace(_ days: [BatchWrites.Replacement], rules: Int32) {
+        store.arrays.load(replacements: days, rules: rules, into: &store.parameters)
+        replacements.append((pipeline.count, days.count))
+        sendAny(statements.replaceDays)
+    }
+
+    /// Waits for a replacement.
+    ///
+    /// - Parameter number: which of the replacements, from 0.
+    /// - Returns: the indexes of its days that were not as expected; most often none. Their canonical day may have to be
+    ///   made anew even where their row is what it shall be.
+    /// - Throws: `PostgresError`, or `StorageError` for an answer that cannot be.
+    public mutating func missed(ofReplacement number: Int) throws -> [Int] {
+        guard replacements.indices.contains(number) else { throw StorageError.incompleteSnapshot }
+        let (statement, count) = replacements[number]
+        let result = try pipeline.result(of: statement)
+        if result.rowCount == count { return [] }
+        var missed = Set(0..<count)
+        for row in 0..<result.rowCount { missed.remove(Int(try result.int4(row, 0))) }
+        return missed.sorted()
     }
 
     /// Sends what changed, without waiting for it.

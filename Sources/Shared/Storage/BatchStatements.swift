@@ -113,6 +113,34 @@ enum BatchStatements {
         WHERE row.ctid = new.place AND row.day = new.day AND row.user_id = new.user_id
         """
 
+    /// $1 numbers, $2 users, $3 days, $4 sources, $5 origins, $6 closed, $7 version, $8 how many values are stored,
+    /// $9 final, $10 winning sources, $11 winning origins (each as the text of an array), $12 rule version, $13… values.
+    /// Returns the numbers of those that were replaced, row and canonical day.
+    static let replaceDays = """
+        WITH replaced AS (
+            UPDATE source_days AS row
+            SET closed = new.closed, version = new.version, \(MetricColumns.newAssignments)
+            FROM (
+                SELECT unnest($1::int4[]) AS number, unnest($2::uuid[]) AS user_id, unnest($3::date[]) AS day,
+                    unnest($4::int2[]) AS source, unnest($5::text[]) AS origin, unnest($6::int4[]) AS closed,
+                    unnest($7::int8[]) AS version, unnest($8::int4[]) AS stored, unnest($9::bool[]) AS final,
+                    unnest($10::bytea[]) AS winner_sources, unnest($11::text[])::text[] AS winner_origins,
+                    \(MetricColumns.namedUnnests(from: 13))
+            ) AS new
+            WHERE row.user_id = new.user_id AND row.day = new.day AND row.source = new.source
+                AND row.origin = new.origin AND row.version < new.version AND row.versions IS NULL
+                AND num_nonnulls(\(MetricColumns.rowNames)) = new.stored
+            RETURNING new.number, new.user_id, new.day, new.final, new.winner_sources, new.winner_origins,
+                \(MetricColumns.newNames)
+        )
+        UPDATE canonical_days AS row
+        SET rule_version = $12::int4, final = new.final, winner_sources = new.winner_sources,
+            winner_origins = new.winner_origins, \(MetricColumns.newAssignments)
+        FROM replaced AS new
+        WHERE row.user_id = new.user_id AND row.day = new.day
+        RETURNING new.number
+        """
+
     /// $1 users, $2 days, $3 sources, $4 origins.
     static let deleteSourceDays = """
         DELETE FROM source_days AS row
