@@ -37,7 +37,7 @@ import Testing
             var misses: [[Int]] = []
             for portion in portions {
                 let days = merge.days(ofReplacements: portion)
-                misses.append(days.indices.filter { !replace(days[$0]) })
+                misses.append(replace(days))
             }
             take(merge.rows(read, through: nil))
             for (portion, missed) in zip(portions, misses) {
@@ -54,7 +54,22 @@ import Testing
             return counts
         }
 
-        private mutating func replace(_ write: BatchWrites.Replacement) -> Bool {
+        /// Canonical days are written whatever becomes of the row; of one that is not there nobody knows which it was.
+        private mutating func replace(_ days: [BatchWrites.Replacement]) -> [Int] {
+            let missed = days.indices.filter { !replaceRow(days[$0]) }
+            let areThere = days.allSatisfy { canonical[$0.key] != nil }
+            for write in days where canonical[write.key] != nil {
+                let mask = write.reading.values.mask
+                canonical[write.key] = CanonicalDay(
+                    values: write.reading.values,
+                    winners: Array(repeating: write.provenance, count: mask.count),
+                    isFinal: CanonicalDay.isFinal(mask, closed: write.reading.closed, of: write.provenance.source)
+                )
+            }
+            return areThere ? missed : Array(days.indices)
+        }
+
+        private mutating func replaceRow(_ write: BatchWrites.Replacement) -> Bool {
             guard let place = rows[write.key]?.firstIndex(where: { $0.provenance == write.provenance }),
                 let state = rows[write.key]?[place].state
             else { return false }
@@ -69,13 +84,6 @@ import Testing
                 version: reading.version
             )
             rows[write.key]?[place].state = new
-            guard canonical[write.key] != nil else { return false }
-            let mask = reading.values.mask
-            canonical[write.key] = CanonicalDay(
-                values: reading.values,
-                winners: Array(repeating: write.provenance, count: mask.count),
-                isFinal: CanonicalDay.isFinal(mask, closed: reading.closed, of: write.provenance.source)
-            )
             replaced += 1
             return true
         }
@@ -140,10 +148,11 @@ import Testing
         )
     }
 
-    private func random(_ generator: inout SystemRandomNumberGenerator) -> DecodedDays {
+    private func random(_ step: Int, _ generator: inout SystemRandomNumberGenerator) -> DecodedDays {
         // The first user has one source, the second two, the third gets a second one late.
         let number = UInt64.random(in: 1...3, using: &generator)
-        let minute = Int.random(in: 0...60, using: &generator)
+        // Most are newer than what came before.
+        let minute = step * 3 + Int.random(in: 0...5, using: &generator)
         let hasTwo = number == 2 || (number == 3 && minute > 50)
         let days = (0..<Int.random(in: 1...5, using: &generator)).map { _ -> (Int, MetricValues) in
             var values: MetricValues = [.steps: Int32.random(in: 1...3, using: &generator) * 10]
@@ -173,8 +182,8 @@ import Testing
         var (replaced, missed) = (0, 0)
         for _ in 0..<150 {
             var (unread, read) = (Tables(users), Tables(users))
-            for _ in 0..<20 {
-                let records = (0..<Int.random(in: 1...6, using: &generator)).map { _ in random(&generator) }
+            for step in 0..<20 {
+                let records = (0..<Int.random(in: 1...6, using: &generator)).map { _ in random(step, &generator) }
                 _ = try unread.apply(records, replaces: true)
                 _ = try read.apply(records, replaces: false)
                 #expect(try unread.meaning() == read.meaning())
@@ -185,7 +194,7 @@ import Testing
             missed += unread.missed
         }
         // Or it would prove nothing.
-        #expect(replaced > 1000 && missed > 100)
+        #expect(replaced > 500 && missed > 50, "\(replaced) replaced, \(missed) missed")
     }
 
     @Test func `what changes of a user with one source is not read`() throws {

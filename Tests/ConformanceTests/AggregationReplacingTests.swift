@@ -106,7 +106,7 @@ import Testing
                 try database.connection.simpleQuery("ANALYZE source_days; ANALYZE canonical_days")
             }
             try database.apply([])
-            let nulls = Array(repeating: "NULL", count: 12 + Metric.count).joined(separator: ", ")
+            let nulls = Array(repeating: "NULL", count: 14 + Metric.count).joined(separator: ", ")
             let result = try database.connection.simpleQuery("EXPLAIN EXECUTE replace_days(\(nulls))")[0]
             let plan = try (0..<result.rowCount).map { try result.text($0, 0) }
             #expect(plan.contains { $0.contains("Index Scan using source_days_") }, "\(plan)")

@@ -35,6 +35,10 @@ extension DaysMerge {
         }
     }
 
+    private func day(of number: Int) -> CalendarDay {
+        records[replacements[number].record].readings[replacements[number].reading].day
+    }
+
     /// The numbers of the replacements, in the order of users and in portions of about so many.
     public func replacements(ofDays size: Int) -> [[Int]] {
         var runs: [(user: UserID, numbers: Range<Int>)] = []
@@ -50,7 +54,12 @@ extension DaysMerge {
         var portions: [[Int]] = []
         var portion: [Int] = []
         for run in runs {
-            for number in run.numbers where !replacements[number].isOff { portion.append(number) }
+            var numbers = run.numbers.filter { !replacements[$0].isOff }
+            // Days that come one behind the other are one range.
+            if numbers.indices.dropFirst().contains(where: { day(of: numbers[$0]) < day(of: numbers[$0 - 1]) }) {
+                numbers.sort { day(of: $0) < day(of: $1) }
+            }
+            portion += numbers
             guard portion.count >= size else { continue }
             portions.append(portion)
             portion = []

@@ -74,6 +74,22 @@ public struct PostgresArray {
         if nulls { hasNulls = true }
     }
 
+    /// As many elements of an array of `int4` at once.
+    public mutating func append(_ more: Int, int4 element: (Int) -> Int32) {
+        if self.element != .int4 { isMistyped = true }
+        guard more > 0 else { return }
+        reserve(8 * more)
+        let start = used
+        storage.withUnsafeMutableBytes { bytes in
+            for index in 0..<more {
+                let word = 4 << 32 | UInt64(UInt32(bitPattern: element(index)))
+                bytes.storeBytes(of: word.bigEndian, toByteOffset: start + 8 * index, as: UInt64.self)
+            }
+        }
+        count += more
+        used = start + 8 * more
+    }
+
     public mutating func append(float8 value: Double) {
         begin(.float8, length: 8)
         store(value.bitPattern)

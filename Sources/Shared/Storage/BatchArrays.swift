@@ -5,21 +5,22 @@ internal import Postgres
 struct BatchArrays {
     var users = PostgresArray(of: .uuid)
     var buckets = PostgresArray(of: .int2)
-    private var lastDays = PostgresArray(of: .date)
-    private var days = PostgresArray(of: .date)
-    private var sources = PostgresArray(of: .int2)
-    private var origins = PostgresArray(of: .text)
+    var lastDays = PostgresArray(of: .date)
+    var days = PostgresArray(of: .date)
+    var sources = PostgresArray(of: .int2)
+    var origins = PostgresArray(of: .text)
     private var places = PostgresArray(of: .tid)
-    private var closed = PostgresArray(of: .int4)
-    private var numbers = PostgresArray(of: .int4)
-    private var counts = PostgresArray(of: .int4)
-    private var winnerOrigins = PostgresArray(of: .text)
+    var closed = PostgresArray(of: .int4)
+    var stored = PostgresArray(of: .int4)
+    var counts = PostgresArray(of: .int4)
+    var bases = PostgresArray(of: .date)
+    var winnerOrigins = PostgresArray(of: .text)
     var longs = PostgresArray(of: .int8)
     var moreLongs = PostgresArray(of: .int8)
     var blobs = PostgresArray(of: .bytea)
-    private var flags = PostgresArray(of: .bool)
+    var flags = PostgresArray(of: .bool)
     var texts = DeviceRowReader.textNames.map { _ in PostgresArray(of: .text) }
-    private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
+    var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
     /// Indexes of the writes that are loaded.
     private var picked: [Int] = []
 
@@ -88,7 +89,7 @@ struct BatchArrays {
             // Taken out, so that the loop appends to a variable of its own.
             var column = PostgresArray(of: .float4)
             swap(&column, &values[metric.index])
-            column.append(picked.count) { MetricColumns.real(writes[picked[$0]].row.state.values[metric]) }
+            column.append(picked.count, float4: { MetricColumns.real(writes[picked[$0]].row.state.values[metric]) })
             swap(&column, &values[metric.index])
         }
         parameters.reset()
@@ -107,67 +108,6 @@ struct BatchArrays {
         if areStored { parameters.append(users) }
         for metric in Metric.allCases { parameters.append(values[metric.index]) }
         return days.count
-    }
-
-    /// Days that are replaced unread; their numbers are their indexes.
-    mutating func load(
-        replacements list: [BatchWrites.Replacement],
-        rules: Int32,
-        into parameters: inout PostgresParameters
-    ) {
-        resetKeys()
-        numbers.reset()
-        closed.reset()
-        longs.reset()
-        counts.reset()
-        flags.reset()
-        blobs.reset()
-        winnerOrigins.reset()
-        var winners: [UInt8] = []
-        var used: MetricSet = []
-        for index in list.indices {
-            let (key, provenance) = (list[index].key, list[index].provenance)
-            let mask = list[index].reading.values.mask
-            let isClosed = list[index].reading.closed
-            used.formUnion(mask)
-            numbers.append(int4: Int32(clamping: index))
-            append(key)
-            append(provenance)
-            closed.append(int4: isClosed ? Int32(bitPattern: mask.rawValue) : 0)
-            longs.append(int8: list[index].reading.version.rawValue)
-            counts.append(int4: Int32(clamping: list[index].storedCount))
-            flags.append(bool: CanonicalDay.isFinal(mask, closed: isClosed, of: provenance.source))
-            let source = provenance.source.rawValue
-            if winners.count != mask.count || winners.first != source {
-                winners = Array(repeating: source, count: mask.count)
-            }
-            blobs.append(bytea: winners.span)
-            if provenance.origin.isEmpty {
-                winnerOrigins.appendNull()
-            } else {
-                var text: [UInt8] = []
-                Self.appendArrayText(of: Array(repeating: provenance, count: mask.count), to: &text)
-                winnerOrigins.append(text: text.span)
-            }
-        }
-        for metric in Metric.allCases { values[metric.index].reset() }
-        for metric in used {
-            values[metric.index].append(list.count) { MetricColumns.real(list[$0].reading.values[metric]) }
-        }
-        parameters.reset()
-        parameters.append(numbers)
-        parameters.append(users)
-        parameters.append(days)
-        parameters.append(sources)
-        parameters.append(origins)
-        parameters.append(closed)
-        parameters.append(longs)
-        parameters.append(counts)
-        parameters.append(flags)
-        parameters.append(blobs)
-        parameters.append(winnerOrigins)
-        parameters.append(int4: rules)
-        for metric in Metric.allCases { parameters.append(values[metric.index]) }
     }
 
     /// As for source rows.
@@ -213,7 +153,7 @@ struct BatchArrays {
         for metric in used {
             var column = PostgresArray(of: .float4)
             swap(&column, &values[metric.index])
-            column.append(picked.count) { MetricColumns.real(writes[picked[$0]].day.values[metric]) }
+            column.append(picked.count, float4: { MetricColumns.real(writes[picked[$0]].day.values[metric]) })
             swap(&column, &values[metric.index])
         }
         parameters.reset()
@@ -352,7 +292,7 @@ struct BatchArrays {
 
     // MARK: Pieces
 
-    private mutating func resetKeys() {
+    mutating func resetKeys() {
         places.reset()
         users.reset()
         days.reset()
@@ -375,7 +315,7 @@ struct BatchArrays {
         append(key.provenance)
     }
 
-    private mutating func append(_ provenance: Provenance) {
+    mutating func append(_ provenance: Provenance) {
         sources.append(int2: Int16(provenance.source.rawValue))
         origins.append(text: provenance.origin)
     }

@@ -47,7 +47,7 @@ public struct BatchExchange {
     /// Sends days that are replaced unread, without waiting for it.
     ///
     /// - Parameters:
-    ///   - days: in any order, each once.
+    ///   - days: each once; those of one record one behind the other.
     ///   - rules: the version of the rules.
     public mutating func replace(_ days: [BatchWrites.Replacement], rules: Int32) {
         store.arrays.load(replacements: days, rules: rules, into: &store.parameters)
@@ -58,17 +58,23 @@ public struct BatchExchange {
     /// Waits for a replacement.
     ///
     /// - Parameter number: which of the replacements, from 0.
-    /// - Returns: the indexes of its days that were not as expected; most often none. Their canonical day may have to be
-    ///   made anew even where their row is what it shall be.
+    /// - Returns: the indexes of its days that were not as expected, sorted; most often none. Their canonical days are to be
+    ///   made anew, even where the row is what it shall be.
     /// - Throws: `PostgresError`, or `StorageError` for an answer that cannot be.
     public mutating func missed(ofReplacement number: Int) throws -> [Int] {
         guard replacements.indices.contains(number) else { throw StorageError.incompleteSnapshot }
         let (statement, count) = replacements[number]
         let result = try pipeline.result(of: statement)
-        if result.rowCount == count { return [] }
-        var missed = Set(0..<count)
-        for row in 0..<result.rowCount { missed.remove(Int(try result.int4(row, 0))) }
-        return missed.sorted()
+        guard result.rowCount == 1 else { throw StorageError.incompleteSnapshot }
+        // Whose canonical day was not there, it does not say.
+        guard try result.int4(0, 2) == count else { return Array(0..<count) }
+        if try result.int4(0, 1) == count { return [] }
+        if try result.isNull(0, 0) { return Array(0..<count) }
+        var isMissed = Array(repeating: true, count: count)
+        for case let place? in try result.int4Array(0, 0) where isMissed.indices.contains(Int(place) - 1) {
+            isMissed[Int(place) - 1] = false
+        }
+        return isMissed.indices.filter { isMissed[$0] }
     }
 
     /// Sends what changed, without waiting for it.

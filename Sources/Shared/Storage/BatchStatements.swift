@@ -113,32 +113,37 @@ enum BatchStatements {
         WHERE row.ctid = new.place AND row.day = new.day AND row.user_id = new.user_id
         """
 
-    /// $1 numbers, $2 users, $3 days, $4 sources, $5 origins, $6 closed, $7 version, $8 how many values are stored,
-    /// $9 final, $10 winning sources, $11 winning origins (each as the text of an array), $12 rule version, $13… values.
-    /// Returns the numbers of those that were replaced, row and canonical day.
+    /// Ranges of days: $1 users, $2 first days, $3 last days, $4 the days whose distance is the place in the arrays by
+    /// day, $5 sources, $6 origins, $7 versions, $8 winning sources, $9 winning origins (each as the text of an array).
+    /// Arrays by day: $10 closed, $11 how many values are stored, $12 how many come, $13 final, $15… values, NaN for none.
+    /// $14 rule version.
+    ///
+    /// Returns the places of the source rows that were replaced, their number, and that of the canonical days: these are
+    /// written whether or not their row was.
     static let replaceDays = """
         WITH replaced AS (
             UPDATE source_days AS row
-            SET closed = new.closed, version = new.version, \(MetricColumns.newAssignments)
-            FROM (
-                SELECT unnest($1::int4[]) AS number, unnest($2::uuid[]) AS user_id, unnest($3::date[]) AS day,
-                    unnest($4::int2[]) AS source, unnest($5::text[]) AS origin, unnest($6::int4[]) AS closed,
-                    unnest($7::int8[]) AS version, unnest($8::int4[]) AS stored, unnest($9::bool[]) AS final,
-                    unnest($10::bytea[]) AS winner_sources, unnest($11::text[])::text[] AS winner_origins,
-                    \(MetricColumns.namedUnnests(from: 13))
-            ) AS new
-            WHERE row.user_id = new.user_id AND row.day = new.day AND row.source = new.source
-                AND row.origin = new.origin AND row.version < new.version AND row.versions IS NULL
-                AND num_nonnulls(\(MetricColumns.rowNames)) = new.stored
-            RETURNING new.number, new.user_id, new.day, new.final, new.winner_sources, new.winner_origins,
-                \(MetricColumns.newNames)
+            SET closed = ($10::int4[])[row.day - range.base], version = range.version,
+                \(MetricColumns.elementAssignments(from: 15, at: "row.day - range.base"))
+            FROM unnest($1::uuid[], $2::date[], $3::date[], $4::date[], $5::int2[], $6::text[], $7::int8[])
+                AS range (user_id, first_day, last_day, base, source, origin, version)
+            WHERE row.user_id = range.user_id AND row.day BETWEEN range.first_day AND range.last_day
+                AND row.source = range.source AND row.origin = range.origin
+                AND row.version < range.version AND row.versions IS NULL
+                AND num_nonnulls(\(MetricColumns.rowNames)) = ($11::int4[])[row.day - range.base]
+            RETURNING row.day - range.base AS place
+        ), canonical AS (
+            UPDATE canonical_days AS row
+            SET rule_version = $14::int4, final = ($13::bool[])[row.day - range.base],
+                winner_sources = substr(range.winners, 1, ($12::int4[])[row.day - range.base]),
+                winner_origins = (range.winner_origins::text[])[1:($12::int4[])[row.day - range.base]],
+                \(MetricColumns.elementAssignments(from: 15, at: "row.day - range.base"))
+            FROM unnest($1::uuid[], $2::date[], $3::date[], $4::date[], $8::bytea[], $9::text[])
+                AS range (user_id, first_day, last_day, base, winners, winner_origins)
+            WHERE row.user_id = range.user_id AND row.day BETWEEN range.first_day AND range.last_day
+            RETURNING 1
         )
-        UPDATE canonical_days AS row
-        SET rule_version = $12::int4, final = new.final, winner_sources = new.winner_sources,
-            winner_origins = new.winner_origins, \(MetricColumns.newAssignments)
-        FROM replaced AS new
-        WHERE row.user_id = new.user_id AND row.day = new.day
-        RETURNING new.number
+        SELECT array_agg(place), count(*)::int4, (SELECT count(*)::int4 FROM canonical) FROM replaced
         """
 
     /// $1 users, $2 days, $3 sources, $4 origins.

@@ -6,7 +6,6 @@ enum MetricColumns {
     static let list = names.joined(separator: ", ")
     static let newAssignments = names.map { "\($0) = new.\($0)" }.joined(separator: ", ")
 
-    static let newNames = names.map { "new.\($0)" }.joined(separator: ", ")
     static let rowNames = names.map { "row.\($0)" }.joined(separator: ", ")
 
     /// `unnest($n::real[]), …`, from the parameter `first` on.
@@ -17,6 +16,11 @@ enum MetricColumns {
     /// `unnest($n::real[]) AS steps, …`, from the parameter `first` on.
     static func namedUnnests(from first: Int) -> String {
         names.enumerated().map { "unnest($\(first + $0)::real[]) AS \($1)" }.joined(separator: ", ")
+    }
+
+    /// `steps = nullif(($n::real[])[place], 'NaN'), …`, from the parameter `first` on.
+    static func elementAssignments(from first: Int, at place: String) -> String {
+        names.enumerated().map { "\($1) = nullif(($\(first + $0)::real[])[\(place)], 'NaN')" }.joined(separator: ", ")
     }
 
     /// Exact for every value in the ledger's ranges: they have at most seven digits.
