@@ -106,17 +106,16 @@ extension DaysMerge {
         var next = missed[...]
         for index in portion.indices {
             let item = replacements[portion[index]]
-            let record = records[item.record]
             if next.first == index {
                 next.removeFirst()
-                days.append(UserDay(user: record.user, day: record.readings[item.reading].day))
+                days.append(UserDay(user: records[item.record].user, day: day(of: portion[index])))
                 putOff(replacement: portion[index], isMissed: true)
                 continue
             }
             counts.changed += 1
             counts.sourceRowsWritten += 1
             counts.canonicalWritten += 1
-            connections[item.connection].noteData(record.receivedAt)
+            connections[item.connection].noteData(records[item.record].receivedAt)
         }
         return days
     }
