@@ -68,7 +68,7 @@ public struct DaysMerge {
     /// - Parameters:
     ///   - records: in any order; their order does not change what the rows mean (D3).
     ///   - snapshot: read under the locks of the records' users.
-    ///   - replaces: the caller writes `replacements` and concludes them, before anything else of the second step.
+    ///   - replaces: the caller writes `replacements` and concludes them, after all `rows` and before `rest`.
     /// - Throws: where a window is in a format that this build does not know.
     public init(
         _ records: [DecodedDays],
