@@ -1,7 +1,7 @@
 /// Batches grow while their transactions are short, as where windows confirm most days: there a batch costs by its users
 /// and its COMMIT, and not by its days.
 struct BatchGrowth: Hashable, Sendable {
-    static let largest = 8
+    static let largest = 16
     static let short: Int64 = 15_000_000
     static let long: Int64 = 40_000_000
 

@@ -9,14 +9,20 @@ extension Lane {
     func applyWaiting(_ stop: StopFlag) {
         for name in partitions.keys.sorted() {
             guard !stop.isRaised, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else { return }
-            guard let partition = partitions[name], partition.isReading, !partition.waiting.isEmpty,
-                partition.retryAt <= time.monotonicNanoseconds(), isDue(partition)
-            else { continue }
-            isApplying = true
-            let outcome = process(partition)
-            isApplying = false
+            guard let outcome = applyNext(of: name) else { continue }
             conclude(outcome, of: name)
         }
+    }
+
+    /// Nil where it is not the partition's turn. A function of its own, since what waits is copied by `conclude` as long as
+    /// somebody else holds it.
+    private func applyNext(of name: TopicPartition) -> BatchProcessor.Outcome? {
+        guard let partition = partitions[name], partition.isReading, !partition.waiting.isEmpty,
+            partition.retryAt <= time.monotonicNanoseconds(), isDue(partition)
+        else { return nil }
+        isApplying = true
+        defer { isApplying = false }
+        return process(partition)
     }
 
     /// History gives way: while live lanes have work its batches are short, so that live ones wait little for it.
@@ -39,7 +45,8 @@ extension Lane {
     }
 
     func conclude(_ outcome: BatchProcessor.Outcome, of name: TopicPartition) {
-        guard var partition = partitions[name] else { return }
+        guard var partition = partitions.removeValue(forKey: name) else { return }
+        defer { partitions[name] = partition }
         switch outcome {
         case .finished(let count, let next, let lastRecord, let brake, let braked):
             partition.position = next
@@ -78,7 +85,6 @@ extension Lane {
             log.error("a partition stops: trying again cannot mend this", [.error: .text(reason)])
             stand(&partition, .stopped, "the partition stands still until the worker is restarted")
         }
-        partitions[name] = partition
     }
 
     func stand(_ partition: inout LanePartition, _ standing: LanePartition.Standing, _ why: StaticString) {

@@ -240,11 +240,12 @@ final class Lane {
 
     /// Returns the record's days; none where it is not wanted.
     private func take(_ record: KafkaRecord, _ content: RecordContent?) -> Int {
-        guard var partition = partitions.removeValue(forKey: record.topicPartition) else { return 0 }
-        defer { partitions[record.topicPartition] = partition }
-        if let expected = partition.expectedDigest {
-            partition.expectedDigest = nil
-            if record.offset == partition.position - 1 && RecordDigest.of(record) != expected {
+        // In place: this is done for every record.
+        guard let index = partitions.index(forKey: record.topicPartition) else { return 0 }
+        if let expected = partitions.values[index].expectedDigest {
+            partitions.values[index].expectedDigest = nil
+            let position = partitions.values[index].position
+            if record.offset == position - 1 && RecordDigest.of(record) != expected {
                 log.warning(
                     "another record stands where this one was read: it is another log, read from its beginning",
                     [
@@ -253,17 +254,19 @@ final class Lane {
                     ]
                 )
                 // The saved digest stays in the row and the cluster id is the same, so say it in the row.
-                partition.clusterID = ""
-                partition.standing = .unclaimed
+                partitions.values[index].clusterID = ""
+                partitions.values[index].standing = .unclaimed
                 needsAssign = true
-                otherLogs.insert(partition.name)
+                otherLogs.insert(record.topicPartition)
                 return 0
             }
         }
-        guard partition.isReading, record.offset >= partition.position else { return 0 }
+        let (isReading, position) = (partitions.values[index].isReading, partitions.values[index].position)
+        guard isReading, record.offset >= position else { return 0 }
         let pending = content.map { PendingRecord(record: record, content: $0) } ?? reader.read(record)
-        partition.take(pending) { time.monotonicNanoseconds() }
-        return pending.content.dayCount
+        let days = pending.content.dayCount
+        partitions.values[index].take(pending) { [time] in time.monotonicNanoseconds() }
+        return days
     }
 
     // MARK: Flow

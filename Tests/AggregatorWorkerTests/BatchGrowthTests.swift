@@ -5,10 +5,10 @@ import Testing
 @Suite struct `How large batches get` {
     private let base = BatchCut.Limits(records: 2000, days: 2000, bytes: 1 << 20)
 
-    @Test func `full batches that are short grow, up to eight times the days and no other bound`() {
+    @Test func `full batches that are short grow, up to sixteen times the days and no other bound`() {
         var growth = BatchGrowth(base)
         #expect(growth.limits == base)
-        for expected in [4000, 8000, 16_000, 16_000] {
+        for expected in [4000, 8000, 16_000, 32_000, 32_000] {
             growth.note(nanoseconds: 3_000_000, days: growth.limits.days)
             #expect(growth.limits.days == expected)
         }

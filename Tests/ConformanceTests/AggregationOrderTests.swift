@@ -34,6 +34,8 @@ import Testing
     private func events(_ users: [UserID], _ generator: inout SplitMix64) -> [Event] {
         // Days that fit a window, and days that push one another out of it.
         let reach = [3, 60].randomElement(using: &generator) ?? 3
+        // Of a user with one source days are replaced unread.
+        let haveOne = Bool.random(using: &generator)
         return (0..<70).map { _ in
             let user = users[Int.random(in: 0..<users.count, using: &generator)]
             let minute = Int.random(in: 0...40, using: &generator)
@@ -47,13 +49,13 @@ import Testing
                 }
                 return (Int.random(in: 0...reach, using: &generator) - 1, values)
             }
-            let sources: [Source] = [.appleHealth, .oura, .manual]
+            let sources: [Source] = haveOne ? [.oura] : [.appleHealth, .oura, .manual]
             return .days(
                 record(
                     user,
-                    sources[Int.random(in: 0..<3, using: &generator)],
+                    sources.randomElement(using: &generator) ?? .oura,
                     minute: minute,
-                    origin: Int.random(in: 0..<3, using: &generator) > 0 ? "" : "watch",
+                    origin: haveOne || Int.random(in: 0..<3, using: &generator) > 0 ? "" : "watch",
                     closed: Int.random(in: 0..<4, using: &generator) == 0,
                     tie: UInt64.random(in: 0...1, using: &generator),
                     days
@@ -62,7 +64,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<8)
+    @Test(arguments: 0..<12)
     func `any order, split and duplication, with deletions, disconnects and pins anywhere: the same hash (D3, D7, C19)`(
         seed: Int
     ) throws {

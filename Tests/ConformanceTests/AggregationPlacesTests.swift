@@ -12,6 +12,9 @@ import Testing
     private let today = AggregationDatabase.today
     private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
 
+    /// With two sources days are read before they are written.
+    private var ring: DecodedDays { record(alice, .oura, minute: 0, [(9, [.steps: 10])]) }
+
     @Test(arguments: [
         "UPDATE source_days SET closed = closed", "UPDATE canonical_days SET final = final",
         "UPDATE connections SET last_push_at = last_push_at",
@@ -22,7 +25,7 @@ import Testing
     ) throws {
         let database = try Database()
         let meddler = try PostgresConnection(url: database.url, applicationName: "meddler")
-        try database.apply([record(alice, .appleHealth, minute: 0, [(0, [.steps: 10]), (1, [.steps: 10])])])
+        try database.apply([record(alice, .appleHealth, minute: 0, [(0, [.steps: 10]), (1, [.steps: 10])]), ring])
         try meddle(database, meddler, meddling, record(alice, .appleHealth, minute: 60, [(0, [.steps: 20])]))
     }
 
@@ -44,6 +47,7 @@ import Testing
         let bob = UserID(high: alice.high, low: alice.low + 1)
         let users = [alice, bob]
         try database.apply(users.map { record($0, .appleHealth, minute: 0, [(0, [.steps: 10])]) })
+        try database.apply(users.map { record($0, .oura, minute: 0, [(9, [.steps: 10])]) })
         var merges = 0
         database.runner.onStage = { stage, _ in
             guard stage == .merge else { return }

@@ -35,7 +35,7 @@ final class Surroundings {
 
     init(_ kind: KafkaUnderTest.Kind, partitions: Int) throws {
         self.partitions = partitions
-        let all = [Topic.daysLive, .daysHistory, .accounts, .devices, .deadLetters]
+        let all = [Topic.daysLive, .daysHistory, .points, .accounts, .devices, .deadLetters]
         let names = all.map { (name: $0.name(prefix: ""), partitions: $0 == .deadLetters ? 1 : partitions) }
         switch kind {
         case .mock: kafka = try KafkaUnderTest.mock(topics: names)

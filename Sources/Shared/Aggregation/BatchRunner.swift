@@ -83,10 +83,11 @@ public final class BatchRunner {
     ///   connection was lost while the COMMIT was on its way: the fence tells, at the next try.
     public func run(_ records: [DecodedDays], fence: Fence?) throws -> Result {
         try transaction(fence, users: DaysMerge.users(of: records)) { snapshot in
-            var merge = try timed(.confirm) { try DaysMerge(records, snapshot) }
+            var merge = try timed(.confirm) { try DaysMerge(records, snapshot, replaces: true) }
             if !merge.tooManyOrigins.isEmpty { return .refused(.tooManyOrigins(merge.tooManyOrigins)) }
             let portions = merge.needs().portions(ofDays: portionDays)
-            if portions.isEmpty {
+            let replacements = merge.replacements(ofDays: portionDays)
+            if portions.isEmpty && replacements.isEmpty {
                 let (writes, counts) = timed(.merge) { merge.finish(StoredDays()) }
                 return .write(writes, counts)
             }
@@ -97,10 +98,23 @@ public final class BatchRunner {
             var counts = BatchCounts()
             let commit = try store.exchange { exchange in
                 for portion in portions { exchange.ask(for: portion) }
+                for portion in replacements {
+                    let days = timed(.merge, &elsewhere) { merge.days(ofReplacements: portion) }
+                    exchange.replace(days, rules: merge.rules)
+                }
                 for (index, portion) in portions.enumerated() {
                     let days = try timed(.read, &elsewhere) { try exchange.days(ofPortion: index) }
                     let last = index == portions.count - 1 ? nil : portion.last?.user
                     exchange.write(timed(.merge, &elsewhere) { merge.rows(days, through: last) })
+                }
+                var missed: [UserDay] = []
+                for (index, portion) in replacements.enumerated() {
+                    missed += merge.conclude(replacements: portion, missed: try exchange.missed(ofReplacement: index))
+                }
+                if !missed.isEmpty {
+                    exchange.ask(for: [DayRange](covering: missed)[...])
+                    let days = try timed(.read, &elsewhere) { try exchange.days(ofPortion: portions.count) }
+                    exchange.write(timed(.merge, &elsewhere) { merge.rows(days, through: nil) })
                 }
                 let (rest, all) = timed(.merge, &elsewhere) { merge.rest() }
                 counts = all

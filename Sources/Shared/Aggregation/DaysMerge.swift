@@ -9,10 +9,23 @@ public struct DaysMerge {
     /// Of one source and user; more is abuse (`too_many_origins`).
     public static let maximumOrigins = 32
 
-    private struct Deferred {
+    struct Deferred {
         let record: Int
         let reading: Int
         let connection: Int
+        /// It was to be replaced unread and was not as its window says.
+        var isMissed = false
+    }
+
+    /// A reading that replaces a day unread.
+    struct Replacement {
+        let record: Int
+        let reading: Int
+        let connection: Int
+        /// What the window said before.
+        let before: Window.Entry
+        /// Put off after all.
+        var isOff = false
     }
 
     private struct Run {
@@ -20,16 +33,24 @@ public struct DaysMerge {
         let first, end: Int
     }
 
-    private let records: [DecodedDays]
+    let records: [DecodedDays]
     private let snapshot: BatchSnapshot
-    private var connections: [WorkingConnection] = []
+    var connections: [WorkingConnection] = []
     private var places: [ConnectionKey: Int] = [:]
-    private var deferred: [Deferred] = []
+    var deferred: [Deferred] = []
+    /// How many of those stand in `runs`, or stood there.
+    private var planned = 0
+    var replacements: [Replacement] = []
+    private let replaces: Bool
+    /// How many connections each user has stored; counted when it is asked for first.
+    private var connectionCounts: [UserID: Int]?
+    /// Users who get one more in this batch.
+    var crowded: Set<UserID> = []
     /// What the second step has not come to yet; nil before it begins.
     private var runs: ArraySlice<Run>?
     private var origins: [UserSource: Int]?
     private var answers: [UserID: WakeAnswer] = [:]
-    private var counts = BatchCounts()
+    var counts = BatchCounts()
 
     /// Indexes of records whose connection would be one origin too many; with any, nothing may be written.
     public private(set) var tooManyOrigins: [Int] = []
@@ -39,16 +60,26 @@ public struct DaysMerge {
         TouchedUser.sorted(records.map(\.user))
     }
 
+    /// The version of the rules that the canonical days are made with.
+    public var rules: Int32 { snapshot.ruleVersion }
+
     /// The first step: suppresses what is outdated and confirms what the windows already say.
     ///
     /// - Parameters:
     ///   - records: in any order; their order does not change what the rows mean (D3).
     ///   - snapshot: read under the locks of the records' users.
+    ///   - replaces: the caller writes `replacements` and concludes them, after all `rows` and before `rest`.
     /// - Throws: where a window is in a format that this build does not know.
-    public init(_ records: [DecodedDays], _ snapshot: BatchSnapshot) throws(StorageError) {
+    public init(
+        _ records: [DecodedDays],
+        _ snapshot: BatchSnapshot,
+        replaces: Bool = false
+    ) throws(StorageError) {
         self.records = records
         self.snapshot = snapshot
+        self.replaces = replaces
         for index in records.indices { try confirm(index) }
+        if !replacements.isEmpty { settleReplacements() }
     }
 
     private mutating func confirm(_ index: Int) throws(StorageError) {
@@ -69,11 +100,9 @@ public struct DaysMerge {
                 counts.suppressed += 1
             } else if reading.day < snapshot.retentionFloor {
                 counts.belowFloor += 1
-            } else if reading.values.isEmpty || confirmed(reading, place) {
-                continue
-            } else {
-                deferred.append(Deferred(record: index, reading: number, connection: place))
-                connections[place].noteDeferred(reading.day)
+            } else if !reading.values.isEmpty {
+                let item = Deferred(record: index, reading: number, connection: place)
+                if !settled(reading, item) { putOff(item) }
             }
         }
     }
@@ -99,23 +128,60 @@ public struct DaysMerge {
         return answers.values.sorted { $0.user < $1.user }
     }
 
-    /// Whether the window already says it; then only the entry's version grows.
-    private mutating func confirmed(_ reading: Reading, _ place: Int) -> Bool {
-        // Behind one that was put off, in whatever order: together they are applied to the row.
-        if connections[place].isDeferred(reading.day) { return false }
-        return bump(reading, place)
+    mutating func putOff(_ item: Deferred) {
+        deferred.append(item)
+        connections[item.connection].noteDeferred(records[item.record].readings[item.reading].day)
     }
 
-    private mutating func bump(_ reading: Reading, _ place: Int) -> Bool {
-        guard var entry = connections[place].window[reading.day], entry.isConfirmed(by: reading) else { return false }
-        guard entry.version < reading.version else {
-            counts.older += 1
+    /// Whether the row need not be read: the window already says what the reading says, so that only the entry's version
+    /// grows, or it says enough to replace the row.
+    private mutating func settled(_ reading: Reading, _ item: Deferred) -> Bool {
+        let place = item.connection
+        // Behind one that was put off, in whatever order: together they are applied to the row.
+        if connections[place].isDeferred(reading.day) { return false }
+        guard let entry = connections[place].window[reading.day] else { return false }
+        if let number = connections[place].replacement(of: reading.day) {
+            putOff(replacement: number)
+            return false
+        }
+        let new = Window.Entry(of: reading)
+        if entry.says(new) {
+            confirm(entry, by: reading, place)
             return true
         }
+        guard replaces, entry.version < new.version, entry.mask.isSubset(of: new.mask), isAlone(place) else {
+            return false
+        }
+        connections[place].noteReplaced(reading.day, replacements.count)
+        connections[place].set(new, for: reading.day)
+        replacements.append(
+            Replacement(record: item.record, reading: item.reading, connection: place, before: entry)
+        )
+        return true
+    }
+
+    /// Whether the user has this connection and no other, so that its rows are their days' only ones.
+    private mutating func isAlone(_ place: Int) -> Bool {
+        if let known = connections[place].isAlone { return known }
+        if connectionCounts == nil {
+            var counts: [UserID: Int] = Dictionary(minimumCapacity: snapshot.accounts.count)
+            for key in snapshot.connections.keys { counts[key.user, default: 0] += 1 }
+            connectionCounts = counts
+        }
+        let isAlone = connections[place].isStored && connectionCounts?[connections[place].key.user] == 1
+        connections[place].isAlone = isAlone
+        return isAlone
+    }
+
+    private mutating func confirm(_ entry: Window.Entry, by reading: Reading, _ place: Int) {
+        guard entry.version < reading.version else {
+            counts.older += 1
+            return
+        }
+        var entry = entry
         entry.version = reading.version
         connections[place].set(entry, for: reading.day)
         counts.confirmed += 1
-        return true
     }
 
     /// Nil where the connection is not there and must not be made.
@@ -126,6 +192,7 @@ public struct DaysMerge {
         if stored == nil {
             guard mayCreate, countOrigin(of: record) else { return nil }
         }
+        if replaces && stored == nil { crowded.insert(record.user) }
         connections.append(try WorkingConnection(key, stored, floor: snapshot.retentionFloor))
         places[key] = connections.count - 1
         return connections.count - 1
@@ -193,7 +260,7 @@ public struct DaysMerge {
         writes.canonicalDays.reserveCapacity(deferred.count)
         var table = UserDays(days)
         // A user at a time; among one user's the order stays.
-        if runs == nil { runs = runsOfUsers()[...] }
+        if runs?.isEmpty ?? true { runs = runsOfUsers()[...] }
         var left = runs ?? []
         runs = []
         while let user = left.first?.user, last.map({ user <= $0 }) ?? true {
@@ -201,9 +268,7 @@ public struct DaysMerge {
             while let run = left.first, run.user == user {
                 left.removeFirst()
                 let record = records[deferred[run.first].record]
-                for place in run.first..<run.end {
-                    apply(record.readings[deferred[place].reading], of: record, deferred[place].connection, &table)
-                }
+                for place in run.first..<run.end { apply(deferred[place], of: record, &table) }
             }
             table.addWrites(to: &writes, snapshot.accounts[user]?.preferences ?? Preferences())
         }
@@ -217,12 +282,24 @@ public struct DaysMerge {
     public mutating func rest() -> (writes: BatchWrites, counts: BatchCounts) {
         var writes = BatchWrites()
         writes.ruleVersion = snapshot.ruleVersion
-        writes.connections = connections.compactMap { $0.write(format: snapshot.windowFormat) }.sorted {
-            $0.key < $1.key
+        writes.connections.reserveCapacity(connections.count)
+        for index in connectionsInOrder() {
+            guard let write = connections[index].write(format: snapshot.windowFormat) else { continue }
+            writes.connections.append(write)
         }
         writes.wakes = wakes()
         if !answers.isEmpty { writes.answers = finishedAnswers() }
         return (writes, counts)
+    }
+
+    /// By their keys. Sorting what is small costs a fraction of sorting the connections.
+    private func connectionsInOrder() -> [Int] {
+        var order = connections.indices.map { (user: connections[$0].key.user, index: $0) }
+        order.sort { left, right in
+            guard left.user == right.user else { return left.user < right.user }
+            return connections[left.index].key < connections[right.index].key
+        }
+        return order.map(\.index)
     }
 
     private func wakes() -> [(user: UserID, dueAt: Int64)] {
@@ -237,9 +314,10 @@ public struct DaysMerge {
     }
 
     /// Each record's part of what was put off, sorted by user and then as they came.
-    private func runsOfUsers() -> [Run] {
+    private mutating func runsOfUsers() -> [Run] {
         var runs: [Run] = []
-        var first = 0
+        var first = planned
+        planned = deferred.count
         while first < deferred.count {
             var end = first + 1
             while end < deferred.count && deferred[end].record == deferred[first].record { end += 1 }
@@ -249,9 +327,14 @@ public struct DaysMerge {
         return runs.sorted { $0.user == $1.user ? $0.first < $1.first : $0.user < $1.user }
     }
 
-    private mutating func apply(_ reading: Reading, of record: DecodedDays, _ place: Int, _ table: inout UserDays) {
+    private mutating func apply(_ item: Deferred, of record: DecodedDays, _ table: inout UserDays) {
+        let (reading, place) = (record.readings[item.reading], item.connection)
         // An earlier record of the batch may have said the same.
-        if bump(reading, place) { return }
+        if let entry = connections[place].window[reading.day], entry.isConfirmed(by: reading) {
+            confirm(entry, by: reading, place)
+            return
+        }
+        if item.isMissed, settleMissed(item, of: record, &table) { return }
         let provenance = record.provenance
         for day in connections[place].window.leaving(for: reading.day) {
             guard let entry = connections[place].window[day] else { continue }
@@ -279,11 +362,21 @@ public struct DaysMerge {
 
 extension TouchedUser {
     static func sorted(_ users: some Sequence<UserID>) -> [TouchedUser] {
-        Set(users).sorted().map { TouchedUser(user: $0, bucket: Int16(Partitioner.bucket(of: $0))) }
+        var touched: [TouchedUser] = []
+        for user in users.sorted() where touched.last?.user != user {
+            touched.append(TouchedUser(user: user, bucket: Int16(Partitioner.bucket(of: user))))
+        }
+        return touched
     }
 }
 
 extension [DayRange] {
+    /// - Parameter days: in any order.
+    init(covering days: [UserDay]) {
+        self.init()
+        for key in days.sorted() { cover(key.user, key.day) }
+    }
+
     /// In portions of about so many days, none of which shares a user with another: while one is merged, the database
     /// works on the others.
     func portions(ofDays size: Int) -> [ArraySlice<DayRange>] {

@@ -14,6 +14,8 @@ struct UserDays {
         var isTouched = false
         /// A value or a `closed` bit changed, so the canonical day may have.
         var mayDiffer = false
+        /// The canonical day is written whatever it was.
+        var isForced = false
     }
 
     private let stored: StoredDays
@@ -59,6 +61,18 @@ struct UserDays {
         hint = index + 1
     }
 
+    /// The canonical day may not be what the stored rows resolve to.
+    mutating func force(_ day: CalendarDay, _ provenance: Provenance) {
+        rows[place(of: day, provenance)].isForced = true
+    }
+
+    /// Whether the row is what it would be with this reading alone.
+    func holds(_ reading: Reading, _ provenance: Provenance) -> Bool {
+        let closed = reading.closed ? reading.values.mask : []
+        let state = SourceDay(values: reading.values, closed: closed, version: reading.version)
+        return rows.contains { $0.day == reading.day && $0.provenance == provenance && $0.state == state }
+    }
+
     /// Takes an entry's version over into the stored row. A row that is not there has nothing to take it.
     mutating func fold(_ entry: Window.Entry, _ day: CalendarDay, _ provenance: Provenance) {
         update(day, provenance) { row in
@@ -90,9 +104,10 @@ struct UserDays {
         while start < rows.count {
             let key = UserDay(user: user, day: rows[start].day)
             var end = start
-            var mayDiffer = false
+            var (mayDiffer, isForced) = (false, false)
             while end < rows.count && rows[end].day == key.day {
                 if rows[end].mayDiffer { mayDiffer = true }
+                if rows[end].isForced { isForced = true }
                 // Readings never empty a row, and one that stayed empty is not stored.
                 if rows[end].isTouched && !rows[end].state.isEmpty {
                     let row = SourceRow(provenance: rows[end].provenance, state: rows[end].state)
@@ -101,20 +116,18 @@ struct UserDays {
                 }
                 end += 1
             }
-            if mayDiffer { addCanonical(key, start..<end, &writes, preferences) }
+            if isForced {
+                addCanonical(key, resolved(start..<end, preferences), &writes)
+            } else if mayDiffer {
+                let day = end - start == 1 ? alone(start) : together(start..<end, preferences)
+                addCanonical(key, day, &writes)
+            }
             start = end
         }
     }
 
-    private mutating func addCanonical(
-        _ key: UserDay,
-        _ range: Range<Int>,
-        _ writes: inout BatchWrites,
-        _ preferences: Preferences
-    ) {
-        guard let day = range.count == 1 ? alone(range.lowerBound) : together(range, preferences), !day.isEmpty else {
-            return
-        }
+    private mutating func addCanonical(_ key: UserDay, _ day: CanonicalDay?, _ writes: inout BatchWrites) {
+        guard let day, !day.isEmpty else { return }
         let place = stored.canonicalPlace(of: key, near: &canonicalHint)
         writes.canonicalDays.append(.init(key: key, day: day, place: place))
     }
@@ -133,6 +146,12 @@ struct UserDays {
             lastWinners = Array(repeating: rows[index].provenance, count: count)
         }
         return CanonicalDay(values: rows[index].state.values, winners: lastWinners, isFinal: isFinal)
+    }
+
+    private func resolved(_ range: Range<Int>, _ preferences: Preferences) -> CanonicalDay {
+        let kept = rows[range].filter { !$0.state.isEmpty }
+        let sources = kept.map { SourceRow(provenance: $0.provenance, state: $0.state) }
+        return CanonicalDay(resolving: sources, preferences: preferences)
     }
 
     /// The day of several rows; nil where it is what it was.

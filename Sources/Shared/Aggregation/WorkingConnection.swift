@@ -14,6 +14,10 @@ struct WorkingConnection {
     private var isTrimmed = false
     /// Days of which a reading was put off until their rows are read, in order.
     private(set) var deferred: [CalendarDay] = []
+    /// Days that a reading replaces without their rows being read, in order, and which replacement each is.
+    private(set) var replaced: [(day: CalendarDay, number: Int)] = []
+    /// The user's only one; nil before anybody asked.
+    var isAlone: Bool?
 
     /// Throws where the window is in a format that this build does not know.
     init(_ key: ConnectionKey, _ stored: StoredConnection?, floor: CalendarDay) throws(StorageError) {
@@ -55,6 +59,26 @@ struct WorkingConnection {
             if deferred[middle] < day { low = middle + 1 } else { high = middle }
         }
         return low
+    }
+
+    /// Which replacement the day has.
+    func replacement(of day: CalendarDay) -> Int? {
+        guard let last = replaced.last, day <= last.day else { return nil }
+        let place = replacedPlace(of: day)
+        return replaced[place].day == day ? replaced[place].number : nil
+    }
+
+    mutating func noteReplaced(_ day: CalendarDay, _ number: Int) {
+        replaced.insert((day, number), at: replacedPlace(of: day))
+    }
+
+    mutating func forgetReplaced(_ day: CalendarDay) {
+        replaced.removeAll { $0.day == day }
+    }
+
+    private func replacedPlace(of day: CalendarDay) -> Int {
+        guard let last = replaced.last, day <= last.day else { return replaced.count }
+        return replaced.firstIndex { day <= $0.day } ?? replaced.count
     }
 
     mutating func notePush(_ receivedAt: Instant) {

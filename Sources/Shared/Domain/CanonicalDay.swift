@@ -41,6 +41,11 @@ public struct CanonicalDay: Hashable, Sendable {
         return !counted.isEmpty && counted.isSubset(of: row.closed)
     }
 
+    /// The same for a row all of whose values were read together.
+    public static func isFinal(_ mask: MetricSet, closed: Bool, of source: Source) -> Bool {
+        closed && source.isDeviceOrCloud && !mask.intersection(MetricLedger.cumulative).isEmpty
+    }
+
     /// Resolves the day's source rows, which must be sorted by provenance.
     public init(resolving rows: [SourceRow], preferences: Preferences) {
         self.init(Choice(rows, preferences), of: rows)

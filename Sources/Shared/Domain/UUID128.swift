@@ -12,23 +12,27 @@ public struct UUID128: Hashable, Comparable, Sendable {
     /// Reads the 36-byte text form, in either case.
     public init?(ascii: Span<UInt8>) {
         guard ascii.count == 36 else { return nil }
-        var words: (UInt64, UInt64) = (0, 0)
-        var digits = 0
-        for index in 0..<36 {
-            let byte = ascii[index]
-            if index == 8 || index == 13 || index == 18 || index == 23 {
-                guard byte == UInt8(ascii: "-") else { return nil }
-                continue
+        let dash = UInt8(ascii: "-")
+        guard ascii[8] == dash, ascii[13] == dash, ascii[18] == dash, ascii[23] == dash else { return nil }
+        // What is no digit is only noticed at the end: whether one is a letter nobody can guess, and a wrong guess costs
+        // more than a digit.
+        var isBad: UInt8 = 0
+        func digits(_ range: Range<Int>, behind word: UInt64) -> UInt64 {
+            var word = word
+            for index in range {
+                let digit = ascii[index] &- 48
+                let letter = (ascii[index] | 32) &- 97
+                let isDigit: UInt8 = digit < 10 ? 1 : 0
+                let isLetter: UInt8 = letter < 6 ? 1 : 0
+                isBad |= 1 &- (isDigit | isLetter)
+                word = word << 4 | UInt64(isDigit &* digit | isLetter &* (letter &+ 10))
             }
-            guard let digit = hexDigit(byte) else { return nil }
-            if digits < 16 {
-                words.0 = words.0 << 4 | UInt64(digit)
-            } else {
-                words.1 = words.1 << 4 | UInt64(digit)
-            }
-            digits += 1
+            return word
         }
-        self.init(high: words.0, low: words.1)
+        let high = digits(14..<18, behind: digits(9..<13, behind: digits(0..<8, behind: 0)))
+        let low = digits(24..<36, behind: digits(19..<23, behind: 0))
+        guard isBad == 0 else { return nil }
+        self.init(high: high, low: low)
     }
 
     public init?(_ text: String) {

@@ -29,6 +29,11 @@ public struct Window: Hashable, Sendable {
         public func isConfirmed(by reading: Reading) -> Bool {
             mask == reading.values.mask && digest == reading.digest
         }
+
+        /// As `isConfirmed`, for a reading that was made an entry of: to do that is what costs.
+        public func says(_ other: Entry) -> Bool {
+            mask == other.mask && digest == other.digest
+        }
     }
 
     /// Index 0 is the newest day; nil where nothing is known. Empty, or `span` long.

@@ -50,6 +50,46 @@ public struct PostgresArray {
         append(.float4, word: value.bitPattern)
     }
 
+    /// Appends as many elements at once, NULL for nil: a fraction of what they cost one by one.
+    public mutating func append(_ more: Int, float4 element: (Int) -> Float?) {
+        if self.element != .float4 { isMistyped = true }
+        guard more > 0 else { return }
+        reserve(8 * more)
+        count += more
+        var (place, nulls) = (used, false)
+        storage.withUnsafeMutableBytes { bytes in
+            for index in 0..<more {
+                guard let value = element(index) else {
+                    nulls = true
+                    bytes.storeBytes(of: Int32(-1).bigEndian, toByteOffset: place, as: Int32.self)
+                    place += 4
+                    continue
+                }
+                let word = 4 << 32 | UInt64(value.bitPattern)
+                bytes.storeBytes(of: word.bigEndian, toByteOffset: place, as: UInt64.self)
+                place += 8
+            }
+        }
+        used = place
+        if nulls { hasNulls = true }
+    }
+
+    /// As many elements of an array of `int4` at once.
+    public mutating func append(_ more: Int, int4 element: (Int) -> Int32) {
+        if self.element != .int4 { isMistyped = true }
+        guard more > 0 else { return }
+        reserve(8 * more)
+        let start = used
+        storage.withUnsafeMutableBytes { bytes in
+            for index in 0..<more {
+                let word = 4 << 32 | UInt64(UInt32(bitPattern: element(index)))
+                bytes.storeBytes(of: word.bigEndian, toByteOffset: start + 8 * index, as: UInt64.self)
+            }
+        }
+        count += more
+        used = start + 8 * more
+    }
+
     public mutating func append(float8 value: Double) {
         begin(.float8, length: 8)
         store(value.bitPattern)

@@ -3,20 +3,24 @@ internal import Postgres
 
 /// The arrays behind a batch's statements, kept from batch to batch so that their memory is.
 struct BatchArrays {
-    private(set) var users = PostgresArray(of: .uuid)
-    private(set) var buckets = PostgresArray(of: .int2)
-    private var lastDays = PostgresArray(of: .date)
-    private var days = PostgresArray(of: .date)
-    private var sources = PostgresArray(of: .int2)
-    private var origins = PostgresArray(of: .text)
+    var users = PostgresArray(of: .uuid)
+    var buckets = PostgresArray(of: .int2)
+    var lastDays = PostgresArray(of: .date)
+    var days = PostgresArray(of: .date)
+    var sources = PostgresArray(of: .int2)
+    var origins = PostgresArray(of: .text)
     private var places = PostgresArray(of: .tid)
-    private var closed = PostgresArray(of: .int4)
-    private var longs = PostgresArray(of: .int8)
-    private var moreLongs = PostgresArray(of: .int8)
-    private var blobs = PostgresArray(of: .bytea)
-    private var flags = PostgresArray(of: .bool)
-    private var texts = DeviceRowReader.textNames.map { _ in PostgresArray(of: .text) }
-    private var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
+    var closed = PostgresArray(of: .int4)
+    var stored = PostgresArray(of: .int4)
+    var counts = PostgresArray(of: .int4)
+    var bases = PostgresArray(of: .date)
+    var winnerOrigins = PostgresArray(of: .text)
+    var longs = PostgresArray(of: .int8)
+    var moreLongs = PostgresArray(of: .int8)
+    var blobs = PostgresArray(of: .bytea)
+    var flags = PostgresArray(of: .bool)
+    var texts = DeviceRowReader.textNames.map { _ in PostgresArray(of: .text) }
+    var values = (0..<Metric.count).map { _ in PostgresArray(of: .float4) }
     /// Indexes of the writes that are loaded.
     private var picked: [Int] = []
 
@@ -85,7 +89,7 @@ struct BatchArrays {
             // Taken out, so that the loop appends to a variable of its own.
             var column = PostgresArray(of: .float4)
             swap(&column, &values[metric.index])
-            for index in picked { Self.append(writes[index].row.state.values[metric], to: &column) }
+            column.append(picked.count, float4: { MetricColumns.real(writes[picked[$0]].row.state.values[metric]) })
             swap(&column, &values[metric.index])
         }
         parameters.reset()
@@ -149,7 +153,7 @@ struct BatchArrays {
         for metric in used {
             var column = PostgresArray(of: .float4)
             swap(&column, &values[metric.index])
-            for index in picked { Self.append(writes[index].day.values[metric], to: &column) }
+            column.append(picked.count, float4: { MetricColumns.real(writes[picked[$0]].day.values[metric]) })
             swap(&column, &values[metric.index])
         }
         parameters.reset()
@@ -286,65 +290,9 @@ struct BatchArrays {
         parameters.append(users)
     }
 
-    mutating func load(hashes: [DeviceTokenHash], into parameters: inout PostgresParameters) {
-        blobs.reset()
-        for hash in hashes { blobs.append(bytea: hash.bytes.span) }
-        parameters.reset()
-        parameters.append(blobs)
-    }
-
-    mutating func load(devices writes: [BatchWrites.DeviceWrite], into parameters: inout PostgresParameters) {
-        resetDevices()
-        buckets.reset()
-        moreLongs.reset()
-        for index in texts.indices { texts[index].reset() }
-        for write in writes {
-            append(write.key)
-            buckets.append(int2: write.bucket)
-            longs.append(int8: write.entry.registered.rawValue)
-            moreLongs.append(int8: write.entry.withdrawn.rawValue)
-            for (index, text) in DeviceRowReader.values(of: write.entry.registration).enumerated() {
-                if let text { texts[index].append(text: text) } else { texts[index].appendNull() }
-            }
-        }
-        parameters.reset()
-        parameters.append(blobs)
-        parameters.append(users)
-        parameters.append(buckets)
-        parameters.append(longs)
-        parameters.append(moreLongs)
-        for array in texts { parameters.append(array) }
-    }
-
-    mutating func load(
-        outdated entries: [(key: DeviceKey, newer: Version)],
-        into parameters: inout PostgresParameters
-    ) {
-        resetDevices()
-        for entry in entries {
-            append(entry.key)
-            longs.append(int8: entry.newer.rawValue)
-        }
-        parameters.reset()
-        parameters.append(blobs)
-        parameters.append(users)
-        parameters.append(longs)
-    }
-
     // MARK: Pieces
 
-    private mutating func resetDevices() {
-        blobs.reset()
-        users.reset()
-        longs.reset()
-    }
-
-    private mutating func append(_ key: DeviceKey) {
-        blobs.append(bytea: key.hash.bytes.span)
-        users.append(uuidHigh: key.user.high, low: key.user.low)
-    }
-
-    private mutating func resetKeys() {
+    mutating func resetKeys() {
         places.reset()
         users.reset()
         days.reset()
@@ -367,13 +315,9 @@ struct BatchArrays {
         append(key.provenance)
     }
 
-    private mutating func append(_ provenance: Provenance) {
+    mutating func append(_ provenance: Provenance) {
         sources.append(int2: Int16(provenance.source.rawValue))
         origins.append(text: provenance.origin)
-    }
-
-    private static func append(_ tenths: Int32?, to column: inout PostgresArray) {
-        if let tenths { column.append(float4: MetricColumns.real(tenths: tenths)) } else { column.appendNull() }
     }
 
     /// The text form of a `text[]`, every element quoted.

@@ -12,6 +12,8 @@ public struct BatchExchange {
     private(set) var pipeline: PostgresPipeline
     /// Where each portion's two statements begin.
     private var portions: [Int] = []
+    /// Each replacement's statement, and how many days it has.
+    private var replacements: [(statement: Int, count: Int)] = []
     /// How many rows a statement has to meet, by its place.
     private(set) var expected: [Int: Int] = [:]
 
@@ -40,6 +42,39 @@ public struct BatchExchange {
         guard portions.indices.contains(portion) else { throw StorageError.incompleteSnapshot }
         let rows = try pipeline.result(of: portions[portion])
         return try BatchStore.days(rows: rows, canonical: pipeline.result(of: portions[portion] + 1))
+    }
+
+    /// Sends days that are replaced unread, without waiting for it.
+    ///
+    /// - Parameters:
+    ///   - days: each once; those of one record one behind the other.
+    ///   - rules: the version of the rules.
+    public mutating func replace(_ days: [BatchWrites.Replacement], rules: Int32) {
+        store.arrays.load(replacements: days, rules: rules, into: &store.parameters)
+        replacements.append((pipeline.count, days.count))
+        sendAny(statements.replaceDays)
+    }
+
+    /// Waits for a replacement.
+    ///
+    /// - Parameter number: which of the replacements, from 0.
+    /// - Returns: the indexes of its days that were not as expected, sorted; most often none. Their canonical days are to be
+    ///   made anew, even where the row is what it shall be.
+    /// - Throws: `PostgresError`, or `StorageError` for an answer that cannot be.
+    public mutating func missed(ofReplacement number: Int) throws -> [Int] {
+        guard replacements.indices.contains(number) else { throw StorageError.incompleteSnapshot }
+        let (statement, count) = replacements[number]
+        let result = try pipeline.result(of: statement)
+        guard result.rowCount == 1 else { throw StorageError.incompleteSnapshot }
+        // Whose canonical day was not there, it does not say.
+        guard try result.int4(0, 2) == count else { return Array(0..<count) }
+        if try result.int4(0, 1) == count { return [] }
+        if try result.isNull(0, 0) { return Array(0..<count) }
+        var isMissed = Array(repeating: true, count: count)
+        for case let place? in try result.int4Array(0, 0) where isMissed.indices.contains(Int(place) - 1) {
+            isMissed[Int(place) - 1] = false
+        }
+        return isMissed.indices.filter { isMissed[$0] }
     }
 
     /// Sends what changed, without waiting for it.

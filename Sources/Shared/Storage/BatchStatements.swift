@@ -113,6 +113,39 @@ enum BatchStatements {
         WHERE row.ctid = new.place AND row.day = new.day AND row.user_id = new.user_id
         """
 
+    /// Ranges of days: $1 users, $2 first days, $3 last days, $4 the days whose distance is the place in the arrays by
+    /// day, $5 sources, $6 origins, $7 versions, $8 winning sources, $9 winning origins (each as the text of an array).
+    /// Arrays by day: $10 closed, $11 how many values are stored, $12 how many come, $13 final, $15… values, NaN for none.
+    /// $14 rule version.
+    ///
+    /// Returns the places of the source rows that were replaced, their number, and that of the canonical days: these are
+    /// written whether or not their row was.
+    static let replaceDays = """
+        WITH replaced AS (
+            UPDATE source_days AS row
+            SET closed = ($10::int4[])[row.day - range.base], version = range.version,
+                \(MetricColumns.elementAssignments(from: 15, at: "row.day - range.base"))
+            FROM unnest($1::uuid[], $2::date[], $3::date[], $4::date[], $5::int2[], $6::text[], $7::int8[])
+                AS range (user_id, first_day, last_day, base, source, origin, version)
+            WHERE row.user_id = range.user_id AND row.day BETWEEN range.first_day AND range.last_day
+                AND row.source = range.source AND row.origin = range.origin
+                AND row.version < range.version AND row.versions IS NULL
+                AND num_nonnulls(\(MetricColumns.rowNames)) = ($11::int4[])[row.day - range.base]
+            RETURNING row.day - range.base AS place
+        ), canonical AS (
+            UPDATE canonical_days AS row
+            SET rule_version = $14::int4, final = ($13::bool[])[row.day - range.base],
+                winner_sources = substr(range.winners, 1, ($12::int4[])[row.day - range.base]),
+                winner_origins = (range.winner_origins::text[])[1:($12::int4[])[row.day - range.base]],
+                \(MetricColumns.elementAssignments(from: 15, at: "row.day - range.base"))
+            FROM unnest($1::uuid[], $2::date[], $3::date[], $4::date[], $8::bytea[], $9::text[])
+                AS range (user_id, first_day, last_day, base, winners, winner_origins)
+            WHERE row.user_id = range.user_id AND row.day BETWEEN range.first_day AND range.last_day
+            RETURNING 1
+        )
+        SELECT array_agg(place), count(*)::int4, (SELECT count(*)::int4 FROM canonical) FROM replaced
+        """
+
     /// $1 users, $2 days, $3 sources, $4 origins.
     static let deleteSourceDays = """
         DELETE FROM source_days AS row

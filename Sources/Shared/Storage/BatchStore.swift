@@ -25,7 +25,7 @@ public final class BatchStore {
     final class Statements {
         let fence, createAccounts, lockAccounts, control, accountSources, connections: PostgresPrepared
         let readDays, findCanonicalDays: PostgresPrepared
-        let insertSourceDays, updateSourceDays, deleteSourceDays: PostgresPrepared
+        let replaceDays, insertSourceDays, updateSourceDays, deleteSourceDays: PostgresPrepared
         let insertCanonicalDays, updateCanonicalDays, deleteCanonicalDays: PostgresPrepared
         let insertConnections, updateConnections, deleteConnections: PostgresPrepared
         let updateAccounts, upsertAccountSources, upsertWakes, deleteWakes: PostgresPrepared
@@ -41,6 +41,7 @@ public final class BatchStore {
             connections = try connection.prepare("connections", BatchStatements.connections)
             readDays = try connection.prepare("read_days", BatchStatements.readDays)
             findCanonicalDays = try connection.prepare("find_canonical_days", BatchStatements.findCanonicalDays)
+            replaceDays = try connection.prepare("replace_days", BatchStatements.replaceDays)
             insertSourceDays = try connection.prepare("insert_source_days", BatchStatements.insertSourceDays)
             updateSourceDays = try connection.prepare("update_source_days", BatchStatements.updateSourceDays)
             deleteSourceDays = try connection.prepare("delete_source_days", BatchStatements.deleteSourceDays)

@@ -238,6 +238,23 @@ public struct BatchWrites {
         }
     }
 
+    /// A day that becomes what a reading says, row and canonical day, though neither was read: it is the day's only
+    /// row, and has so many values, all of one older version. Where that does not hold, nothing is written.
+    public struct Replacement {
+        public let key: UserDay
+        public let provenance: Provenance
+        public let reading: Reading
+        /// How many values the stored row has to have.
+        public let storedCount: Int
+
+        public init(key: UserDay, provenance: Provenance, reading: Reading, storedCount: Int) {
+            self.key = key
+            self.provenance = provenance
+            self.reading = reading
+            self.storedCount = storedCount
+        }
+    }
+
     public struct CanonicalWrite {
         public let key: UserDay
         public let day: CanonicalDay

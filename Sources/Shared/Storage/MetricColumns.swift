@@ -6,6 +6,8 @@ enum MetricColumns {
     static let list = names.joined(separator: ", ")
     static let newAssignments = names.map { "\($0) = new.\($0)" }.joined(separator: ", ")
 
+    static let rowNames = names.map { "row.\($0)" }.joined(separator: ", ")
+
     /// `unnest($n::real[]), …`, from the parameter `first` on.
     static func unnests(from first: Int) -> String {
         names.indices.map { "unnest($\(first + $0)::real[])" }.joined(separator: ", ")
@@ -16,8 +18,15 @@ enum MetricColumns {
         names.enumerated().map { "unnest($\(first + $0)::real[]) AS \($1)" }.joined(separator: ", ")
     }
 
+    /// `steps = nullif(($n::real[])[place], 'NaN'), …`, from the parameter `first` on.
+    static func elementAssignments(from first: Int, at place: String) -> String {
+        names.enumerated().map { "\($1) = nullif(($\(first + $0)::real[])[\(place)], 'NaN')" }.joined(separator: ", ")
+    }
+
     /// Exact for every value in the ledger's ranges: they have at most seven digits.
     static func real(tenths: Int32) -> Float { Float(Double(tenths) / 10) }
+
+    static func real(_ tenths: Int32?) -> Float? { tenths.map(real(tenths:)) }
 
     /// Nil for what no writer of ours stores: not a number, or outside the 32-bit range.
     static func tenths(real: Float) -> Int32? {

@@ -127,7 +127,7 @@ final class ConnectionHandle {
             let unsent = PQflush(connection)
             if unsent < 0 || (unsent == 0 && PQisBusy(connection) == 0) { break }
             let deadline = silence.map { MonotonicDeadline(millisecondsFromNow: $0) } ?? .never
-            if let work { while !isReady(writing: unsent > 0) && work() {} }
+            if let work { while !isReady(writing: unsent > 0) && Self.several(work) {} }
             guard wait(reading: true, writing: unsent > 0, until: deadline) else {
                 isAbandoned = true
                 throw PostgresError(
@@ -174,6 +174,12 @@ final class ConnectionHandle {
             }
             return body()
         }
+    }
+
+    /// Does some pieces of work, as many as are worth a look at the socket. Returns whether there is more.
+    private static func several(_ work: () -> Bool) -> Bool {
+        for _ in 0..<4 where !work() { return false }
+        return true
     }
 
     /// Whether something can be read, or sent; also where the socket is no more.
