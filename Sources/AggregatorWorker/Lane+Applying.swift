@@ -8,7 +8,9 @@ internal import Storage
 extension Lane {
     func applyWaiting(_ stop: StopFlag) {
         for name in partitions.keys.sorted() {
-            guard !stop.isRaised, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else { return }
+            guard !stop.isRaised, refusal == nil, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else {
+                return
+            }
             guard let partition = partitions[name], partition.isReading, !partition.waiting.isEmpty,
                 partition.retryAt <= time.monotonicNanoseconds(), isDue(partition)
             else { continue }
@@ -67,13 +69,15 @@ extension Lane {
             metrics.retry("database")
             // Whatever answers there is not of use: a server that was demoted keeps its sessions.
             store.disconnect()
-            noteDatabaseAway()
+            noteDatabaseAway(nil)
         case .monthsAway:
             metrics.retry("database")
-            noteDatabaseAway()
+            noteDatabaseAway(nil)
         case .fenceLost:
             metrics.retry("fence")
             recover(&partition)
+        case .refused(let why):
+            refusal = why
         case .stop(let reason):
             log.error("a partition stops: trying again cannot mend this", [.error: .text(reason)])
             stand(&partition, .stopped, "the partition stands still until the worker is restarted")
@@ -110,7 +114,7 @@ extension Lane {
             partition.standing = .unclaimed
             needsAssign = true
         } catch {
-            noteDatabaseAway()
+            noteDatabaseAway(error)
             partition.standing = .unclaimed
             needsAssign = true
         }
