@@ -107,7 +107,7 @@ import Testing
             WHERE datname = current_database() AND pid <> pg_backend_pid()
             """
         )
-        try pipeline.publish(10..<40, steps: 2000, over: publisher)
+        try pipeline.publish(20..<40, steps: 2000, over: publisher)
         try Eventually.holds("it is not ready") { try worker.readiness() == 503 }
         var statuses: [Int] = []
         try Eventually.holds("it says why, and stays so while it tries again") {
@@ -120,10 +120,10 @@ import Testing
         try pipeline.waitUntilApplied(worker: worker)
         for number in 0..<40 {
             let user = UserID(high: 5, low: UInt64(number))
-            let values: MetricValues = [.steps: number < 10 ? 10_000 : 20_000]
+            let values: MetricValues = [.steps: number < 20 ? 10_000 : 20_000]
             #expect(try pipeline.reads.canonicalDays(of: user, today...today).first?.day.values == values)
         }
-        #expect(try pipeline.positions()[live] == 50)
+        #expect(try pipeline.positions()[live] == 40)
         #expect(try pipeline.deadLetters().isEmpty)
         try Eventually.holds("it is ready again") { try worker.readiness() == 200 }
         #expect(try worker.stop() == 0)
