@@ -162,7 +162,7 @@ let unitTests: [Target] = [
             "MessageContract", "Observability", "ServiceRuntime", "TimeZones",
         ]
     ),
-    tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Storage"]),
+    tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Postgres", "Storage"]),
     tests(
         "WakeWorker",
         ["Domain", "Observability", "Push", "ServiceRuntime", "Storage", "WakeRules", "WakeSimulation", "WakeWorker"]

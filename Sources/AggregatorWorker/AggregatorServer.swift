@@ -166,11 +166,14 @@ struct LaneFactory: Sendable {
     func make(publish: @escaping (Lane.Health) -> Void) throws -> Lane {
         let build = BuildInfo.current
         let connection = try connect()
-        let gate = { try SchemaGate.check(connection, build: Int32(clamping: build.number)) }
+        let gate = {
+            try SchemaGate.check(connection, build: Int32(clamping: build.number))
+            try SchemaGate.checkWrites(connection)
+        }
         try gate()
         let owner = Self.newOwner()
         let store = BatchStore(connection)
-        let runner = BatchRunner(store: store)
+        let runner = BatchRunner(store: store, build: Int32(clamping: build.number))
         let stages = Dictionary(uniqueKeysWithValues: BatchRunner.Stage.allCases.map { ($0, metrics.stage($0)) })
         runner.onStage = { stage, duration in stages[stage]?.observe(nanoseconds: duration.clampedNanoseconds) }
         let processor = BatchProcessor(

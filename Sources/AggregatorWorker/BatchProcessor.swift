@@ -11,12 +11,31 @@ internal import Storage
 final class BatchProcessor {
     /// Why a batch is tried again; a label of the metric.
     enum Retry: String, CaseIterable {
-        case conflict
         case deadLetters = "dead_letters"
+        case deadlock
         case empty
+        /// The transaction waited for us longer than the database allows.
+        case idleTimeout = "idle_timeout"
+        case lockTimeout = "lock_timeout"
         /// Rows were elsewhere than where they had been read.
         case movedRow = "moved_row"
         case partition
+        /// COMMIT was answered with ROLLBACK.
+        case rolledBack = "rolled_back"
+        case serialization
+        case statementTimeout = "statement_timeout"
+
+        /// Of a failure whose disposition is to try again.
+        init(_ error: PostgresError) {
+            self =
+                switch error.sqlState {
+                case "40P01": .deadlock
+                case "25P03": .idleTimeout
+                case "55P03": .lockTimeout
+                case "57014": .statementTimeout
+                default: error.isMovedRow ? .movedRow : .serialization
+                }
+        }
     }
 
     enum Outcome {
@@ -30,6 +49,8 @@ final class BatchProcessor {
         case monthsAway
         /// The partition's row is not as this lane left it.
         case fenceLost
+        /// This build must not write to the database any more.
+        case refused(SchemaGate.Refusal)
         /// Trying again cannot mend it.
         case stop(reason: String)
     }
@@ -144,11 +165,13 @@ final class BatchProcessor {
                     braked: cut.tripsBrake
                 )
             case .fenceLost: return .fenceLost
-            case .rolledBack: return .again(.conflict)
+            case .rolledBack: return .again(.rolledBack)
             case .tooManyOrigins(let refused): return retry(batch, without: refused, of: partition)
             }
         } catch let error as PostgresError {
             return outcome(of: error, batch, partition, cut)
+        } catch let refusal as SchemaGate.Refusal {
+            return .refused(refusal)
         } catch {
             // What stands in the database is not what this build can read: it describes itself without values.
             return .stop(reason: "\(error)")
@@ -187,7 +210,7 @@ final class BatchProcessor {
             return .again(.movedRow)
         case .retry:
             log.info("batch will be tried again", [.sqlState: .text(error.sqlState ?? "")])
-            return .again(.conflict)
+            return .again(Retry(error))
         case .missingPartition:
             months.forget()
             return .again(.partition)

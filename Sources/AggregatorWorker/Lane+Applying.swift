@@ -8,7 +8,9 @@ internal import Storage
 extension Lane {
     func applyWaiting(_ stop: StopFlag) {
         for name in partitions.keys.sorted() {
-            guard !stop.isRaised, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else { return }
+            guard !stop.isRaised, refusal == nil, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else {
+                return
+            }
             guard let outcome = applyNext(of: name) else { continue }
             conclude(outcome, of: name)
         }
@@ -74,13 +76,15 @@ extension Lane {
             metrics.retry("database")
             // Whatever answers there is not of use: a server that was demoted keeps its sessions.
             store.disconnect()
-            noteDatabaseAway()
+            noteDatabaseAway(nil)
         case .monthsAway:
             metrics.retry("database")
-            noteDatabaseAway()
+            noteDatabaseAway(nil)
         case .fenceLost:
             metrics.retry("fence")
             recover(&partition)
+        case .refused(let why):
+            refusal = why
         case .stop(let reason):
             log.error("a partition stops: trying again cannot mend this", [.error: .text(reason)])
             stand(&partition, .stopped, "the partition stands still until the worker is restarted")
@@ -116,7 +120,7 @@ extension Lane {
             partition.standing = .unclaimed
             needsAssign = true
         } catch {
-            noteDatabaseAway()
+            noteDatabaseAway(error)
             partition.standing = .unclaimed
             needsAssign = true
         }

@@ -7,35 +7,16 @@ internal import Storage
 
 /// Taking partitions over in the database, and finding out which log they are and where it is read from.
 extension Lane {
-    /// Claims what is not claimed, decides where each partition starts, and hands all of them to the consumer anew.
-    /// What waits is dropped: it is fetched again. A partition whose log can't be asked (it has no leader now) holds
-    /// up no other: it is left out, and asked again shortly.
-    func assignAll() {
+    /// Claims what is not claimed, decides where each partition starts, and hands all of them to the consumer. Ends early
+    /// when the flag is raised.
+    func assignAll(_ stop: StopFlag) {
         do {
             let clusterID = try consumer.clusterID(timeoutMilliseconds: Self.kafkaTimeout)
-            var starts: [(TopicPartition, KafkaStart)] = []
-            var isOneMissing = false
-            for name in partitions.keys.sorted() {
-                guard var partition = partitions[name] else { continue }
-                partition.dropWaiting()
-                if partition.standing != .braked && partition.standing != .stopped {
-                    do {
-                        starts.append((name, .offset(try claim(&partition, clusterID: clusterID))))
-                    } catch let error as KafkaError {
-                        partition.standing = .unclaimed
-                        isOneMissing = true
-                        noteUnreadable(name, error)
-                    }
-                }
-                partitions[name] = partition
-            }
-            // Read in the assignment before: what follows from the new starts on may lie before it.
-            ahead.removeAll()
-            try consumer.assign(starts)
-            paused = []
-            otherLogs = []
+            let again = try claimUnclaimed(clusterID, stop)
+            if stop.isRaised { return }
+            try assignClaimed()
             needsAssign = false
-            claimAgainAt = isOneMissing ? time.monotonicNanoseconds() + Self.leaderlessDelay : nil
+            claimAgainAt = again
             databaseFailures = 0
         } catch let error as PostgresError {
             noteUnclaimed(error)
@@ -44,6 +25,70 @@ extension Lane {
             log.warning("the log could not be asked where it begins; trying again", [.error: .text(text)])
             assignAt = time.monotonicNanoseconds() + Self.recheckDelay
         }
+    }
+
+    /// A partition whose log can't be asked (it has no leader now, or one that hangs) holds up no other for long: it is
+    /// left out, and asked again shortly. Those that had no turn are the first in the next one.
+    ///
+    /// - Returns: when that is, in monotonic nanoseconds; nil where nothing is left to claim.
+    private func claimUnclaimed(_ clusterID: String, _ stop: StopFlag) throws -> Int64? {
+        let names = partitions.keys.sorted()
+        let before = askedLast.map { last in names.firstIndex { $0 > last } ?? names.count } ?? 0
+        var spent: Int64 = 0
+        var delay: Int64?
+        for name in names[before...] + names[..<before] {
+            guard var partition = partitions[name], needsClaim(partition, clusterID) else { continue }
+            if stop.isRaised || spent >= Self.claimPatience {
+                delay = Self.recheckDelay
+                break
+            }
+            let started = time.monotonicNanoseconds()
+            if partition.standing == .unclaimed && partition.retryAt > started {
+                // Another worker's claim, until the group says whose it is.
+                delay = min(delay ?? .max, partition.retryAt - started)
+                continue
+            }
+            partition.dropWaiting()
+            partition.standing = .unclaimed
+            isAssignmentStale = isAssignmentStale || assigned.contains(name)
+            askedLast = name
+            do {
+                try claim(&partition, clusterID: clusterID)
+                partition.unanswered = 0
+                otherLogs.remove(name)
+            } catch let error as KafkaError {
+                partition.standing = .unclaimed
+                partition.unanswered += 1
+                spent += time.monotonicNanoseconds() - started
+                delay = min(delay ?? .max, partition.unanswered == 1 ? Self.recheckDelay : Self.leaderlessDelay)
+                noteUnreadable(name, error)
+            }
+            partitions[name] = partition
+        }
+        return delay.map { time.monotonicNanoseconds() + $0 }
+    }
+
+    /// One that stands still stays so until it is released; all are claimed anew where another cluster answers.
+    private func needsClaim(_ partition: LanePartition, _ clusterID: String) -> Bool {
+        switch partition.standing {
+        case .unclaimed: true
+        case .running: partition.clusterID != clusterID
+        case .braked, .stopped: false
+        }
+    }
+
+    /// Where something changed, all are handed over anew; what waits is dropped and fetched again.
+    private func assignClaimed() throws(KafkaError) {
+        let reading = Set(partitions.values.filter(\.isReading).map(\.name))
+        guard isAssignmentStale || reading != assigned else { return }
+        for name in reading { partitions[name]?.dropWaiting() }
+        // Read in the assignment before: what follows from the new starts on may lie before it.
+        ahead.removeAll()
+        let starts = partitions.values.filter(\.isReading).map { ($0.name, KafkaStart.offset($0.start)) }
+        try consumer.assign(starts.sorted { $0.0 < $1.0 })
+        paused = []
+        assigned = reading
+        isAssignmentStale = false
     }
 
     private func noteUnreadable(_ name: TopicPartition, _ error: KafkaError) {
@@ -62,12 +107,13 @@ extension Lane {
         } else {
             log.warning("partitions could not be claimed; trying again", [.error: .text(error.message)])
         }
-        noteDatabaseAway()
+        noteDatabaseAway(nil)
     }
 
-    /// Returns the offset to start at.
-    func claim(_ partition: inout LanePartition, clusterID: String) throws -> Int64 {
-        var marks = try consumer.watermarks(partition.name, timeoutMilliseconds: Self.watermarkTimeout)
+    /// Takes the partition over and decides where it starts, or that it stands still.
+    private func claim(_ partition: inout LanePartition, clusterID: String) throws {
+        let timeout = partition.unanswered == 0 ? Self.firstWatermarkTimeout : Self.watermarkTimeout
+        var marks = try consumer.watermarks(partition.name, timeoutMilliseconds: timeout)
         var (state, isNew) = try offsets.claim(
             partition.stored,
             owner: owner,
@@ -76,7 +122,7 @@ extension Lane {
         )
         // A former owner may have applied, until the claim, what was not in the log when it was asked.
         if state.nextOffset > marks.high {
-            marks = try consumer.watermarks(partition.name, timeoutMilliseconds: Self.watermarkTimeout)
+            marks = try consumer.watermarks(partition.name, timeoutMilliseconds: timeout)
         }
         if otherLogs.contains(partition.name) { state.clusterID = "" }
         let decision = StartDecision.decide(state, isNew: isNew, clusterID: clusterID, low: marks.low, high: marks.high)
@@ -90,12 +136,10 @@ extension Lane {
         switch decision {
         case .start(let offset):
             partition.position = offset
-            if offset != state.nextOffset { try move(&partition, to: offset, lost: 0) }
-            return offset
+            if offset != state.nextOffset { try move(&partition, to: offset) }
         case .verify(let digest, let offset):
             partition.position = offset
             partition.expectedDigest = digest
-            return offset - 1
         case .anotherLog(let offset):
             metrics.otherLogs.increment()
             log.warning(
@@ -105,9 +149,8 @@ extension Lane {
                     .clusterID: .text(clusterID), .nextOffset: .integer(offset),
                 ]
             )
-            try move(&partition, to: offset, lost: 0)
-            return offset
-        case .lost(let records, let offset):
+            try move(&partition, to: offset)
+        case .lost(let records, let uncounted, let offset):
             log.error(
                 "records were dropped by retention before they were read",
                 [
@@ -115,10 +158,13 @@ extension Lane {
                     .count: .integer(records), .nextOffset: .integer(offset),
                 ]
             )
+            if uncounted > 0 {
+                // In the row too, so that the next claim does not count them again.
+                try countLoss(partition, of: uncounted, through: offset)
+                metrics.lostRecords.add(Int(clamping: uncounted))
+            }
             if settings.resumesAfterLoss {
-                // Not where the partition stops: it would be counted at every claim.
-                metrics.lostRecords.add(Int(clamping: records))
-                try move(&partition, to: offset, lost: records)
+                try move(&partition, to: offset, keepsLoss: true)
             } else {
                 partition.position = state.nextOffset
                 stand(
@@ -127,22 +173,36 @@ extension Lane {
                     "stopped by policy: set DAYBOOK_LOST_LOG_POLICY=resume to go on behind the gap"
                 )
             }
-            return offset
         }
     }
 
-    func move(_ partition: inout LanePartition, to offset: Int64, lost: Int64) throws {
+    private func countLoss(_ partition: LanePartition, of records: Int64, through offset: Int64) throws {
+        let isMine = try offsets.countLoss(
+            partition.stored,
+            owner: owner,
+            epoch: partition.epoch,
+            of: records,
+            through: offset
+        )
+        guard isMine else { throw Self.overtaken }
+    }
+
+    private func move(_ partition: inout LanePartition, to offset: Int64, keepsLoss: Bool = false) throws {
         let isMine = try offsets.move(
             partition.stored,
             owner: owner,
             epoch: partition.epoch,
             clusterID: partition.clusterID,
             to: offset,
-            lost: lost
+            keepsLoss: keepsLoss
         )
-        // Claimed a moment ago, so it is another worker's claim that came between: the next turn sees it.
-        guard isMine else { throw PostgresError(sqlState: "40001", message: "the claim was overtaken") }
+        guard isMine else { throw Self.overtaken }
         partition.position = offset
         partition.lastRecord = nil
+    }
+
+    /// Claimed a moment ago, so it is another worker's claim that came between: the next turn sees it.
+    private static var overtaken: PostgresError {
+        PostgresError(sqlState: "40001", message: "the claim was overtaken")
     }
 }

@@ -80,6 +80,18 @@ final class Lane {
     var wakeFetcherAt: Int64 = 0
     /// Set while a partition is somebody else's in the database but ours in the group, or could not be asked.
     var claimAgainAt: Int64?
+    /// What the consumer was told to read.
+    var assigned: Set<TopicPartition> = []
+    /// A partition among those is claimed anew.
+    var isAssignmentStale = false
+    /// Whose log was asked last; the next turn begins behind it.
+    var askedLast: TopicPartition?
+    /// Logs that are not fetched are not asked for their ends before this.
+    var askEndsAt: Int64 = 0
+    /// Why the database could not be used last, and when that may be said again.
+    var failureSaid: (text: String, until: Int64)?
+    /// Why the worker must not go on.
+    var refusal: SchemaGate.Refusal?
 
     static let databaseBackoff = Backoff(base: .milliseconds(100), cap: .seconds(5))
     static let batchBackoff = Backoff(base: .milliseconds(20), cap: .seconds(5))
@@ -91,14 +103,24 @@ final class Lane {
     /// Between two tries to claim a partition that has no leader.
     static let leaderlessDelay: Int64 = 5_000_000_000
     static let kafkaTimeout: Int32 = 5000
+    /// A part of the grace period, in which a question to a broker that hangs may have to end before.
+    static let closeTimeout: Int32 = 4000
     /// Between two times that the fetcher is woken, and after one that failed.
     static let fetcherInterval: Int64 = 5_000_000
     /// After so many tries in a row it is nobody who wrote by hand.
     static let mostMovedRows = 10
     static let fetcherPatience: Int32 = 2
     static let fetcherPenalty: Int64 = 100_000_000
-    /// Short, as it may be spent once a partition.
+    /// Short, as it may be spent once a partition; the first time shorter still, as most that answer at all do at once.
     static let watermarkTimeout: Int32 = 2000
+    static let firstWatermarkTimeout: Int32 = 500
+    /// What questions without an answer may take of one turn, in which nothing is applied.
+    static let claimPatience: Int64 = 4_000_000_000
+    static let endsTimeout: Int32 = 300
+    /// Before the ends are asked for again where nobody answered.
+    static let endsPenalty: Int64 = 30_000_000_000
+    /// Between two times that the same failure is said.
+    static let sayingInterval: Int64 = 30_000_000_000
 
     init(
         settings: Settings,
@@ -140,21 +162,22 @@ final class Lane {
             partitions.removeAll()
             ahead.removeAll()
             heldPoll = nil
-            consumer.close(timeoutMilliseconds: 5000)
+            consumer.close(timeoutMilliseconds: Self.closeTimeout)
         }
         while !stop.isRaised {
             let now = time.monotonicNanoseconds()
             try mendDatabase(now)
             // Before anything is claimed: what came during a batch may have taken the partitions away.
             while heldPoll != nil { pollOnce(timeoutMilliseconds: 0) }
-            if needsAssign && now >= assignAt && isDatabaseReady(now) { assignAll() }
+            if needsAssign && now >= assignAt && isDatabaseReady(now) { assignAll(stop) }
             pollOnce(timeoutMilliseconds: pollTimeout(now))
             gather()
             setBusy(partitions.values.contains { !$0.waiting.isEmpty && $0.isReading })
             // Such a client does nothing any more: the lane is made anew.
             if let error = consumer.fatalError { throw error }
             applyWaiting(stop)
-            look(time.monotonicNanoseconds())
+            if let refusal { throw refusal }
+            look(time.monotonicNanoseconds(), stop)
             updatePauses()
             publishHealth()
         }
@@ -208,6 +231,7 @@ final class Lane {
             forgetGauges()
             partitions = [:]
             paused = []
+            assigned = []
             for name in names { partitions[name] = LanePartition(name: name, brake: Brake(limits: settings.brake)) }
             needsAssign = true
             assignAt = 0
@@ -220,6 +244,7 @@ final class Lane {
             forgetGauges()
             partitions = [:]
             paused = []
+            assigned = []
             needsAssign = false
             log.info("partitions revoked", [.count: .integer(names.count)])
             attempt("unassign") { () throws(KafkaError) in try consumer.unassign() }
@@ -230,6 +255,7 @@ final class Lane {
             )
             // The same check as at the start: another log, an end below the position, or records that are gone. One
             // that goes on complaining does not put off the check that is due.
+            if partitions[name]?.isReading == true { partitions[name]?.standing = .unclaimed }
             if !needsAssign { assignAt = time.monotonicNanoseconds() + Self.recheckDelay }
             needsAssign = true
         case .error(let error):
@@ -279,8 +305,7 @@ final class Lane {
         // One partition that does not get on (its dead letters can't be written) must not fill the lane alone.
         let share = settings.bufferBytes / 4
         let wanted = Set(partitions.values.filter { isHeld || !$0.isReading || $0.waitingBytes >= share }.map(\.name))
-        let reading = Set(partitions.values.filter { $0.standing != .unclaimed }.map(\.name))
-        let toPause = wanted.subtracting(paused).intersection(reading)
+        let toPause = wanted.subtracting(paused).intersection(assigned)
         let toResume = paused.subtracting(wanted)
         if !toPause.isEmpty { attempt("pause") { () throws(KafkaError) in try consumer.pause(toPause.sorted()) } }
         if !toResume.isEmpty { attempt("resume") { () throws(KafkaError) in try consumer.resume(toResume.sorted()) } }

@@ -35,6 +35,8 @@ struct LanePartition {
     var failures = 0
     /// Not before this, in monotonic nanoseconds.
     var retryAt: Int64 = 0
+    /// How many times in a row its log could not be asked for its ends.
+    var unanswered = 0
 
     init(name: TopicPartition, brake: Brake) {
         self.name = name
@@ -42,6 +44,9 @@ struct LanePartition {
     }
 
     var stored: PartitionName { PartitionName(topic: name.topic, partition: name.partition) }
+
+    /// Where it is read from: the record before the position too, if that one has to prove what log it is.
+    var start: Int64 { expectedDigest == nil ? position : position - 1 }
 
     /// Whether records may be fetched: only while somebody works on them.
     var isReading: Bool { standing == .running }

@@ -31,6 +31,9 @@ struct Maintenance: Sendable {
             }
             try dropDeadTokens(connection, now, until: stop)
             return true
+        } catch let failure as Retention.Failure {
+            log.error("retention is not enforced", [.error: .text("\(failure)")])
+            return false
         } catch {
             log.warning("months could not be kept in order; trying again", [.error: .text("\(error)")])
             return false

@@ -1,6 +1,7 @@
 internal import Aggregation
 internal import Domain
 internal import MessageContract
+internal import Observability
 public import Postgres
 internal import ServiceRuntime
 internal import Storage
@@ -41,7 +42,7 @@ public final class SideReplay {
         pause: @escaping (Int) -> Bool
     ) {
         self.pause = pause
-        runner = BatchRunner(store: BatchStore(connection))
+        runner = BatchRunner(store: BatchStore(connection), build: Int32(clamping: BuildInfo.current.number))
         months = MonthKeeper(connect: connect)
     }
 

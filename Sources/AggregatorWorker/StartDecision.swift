@@ -11,8 +11,9 @@ enum StartDecision: Hashable, Sendable {
     /// At this offset, after the record before it has proved to be the one that was read last.
     case verify(digest: Int64, thenAt: Int64)
     case anotherLog(startAt: Int64)
-    /// The log begins behind the position: records were dropped by retention before they were read.
-    case lost(records: Int64, resumeAt: Int64)
+    /// The log begins behind the position: records were dropped by retention before they were read; so many of them are
+    /// not counted yet.
+    case lost(records: Int64, uncounted: Int64, resumeAt: Int64)
 
     static func decide(
         _ state: PartitionState,
@@ -24,12 +25,18 @@ enum StartDecision: Hashable, Sendable {
         if isNew { return .start(at: low) }
         if state.clusterID != clusterID || high < state.nextOffset { return .anotherLog(startAt: low) }
         if state.nextOffset < low {
-            let (lost, overflow) = low.subtractingReportingOverflow(state.nextOffset)
-            return .lost(records: overflow ? .max : lost, resumeAt: low)
+            let lost = distance(from: state.nextOffset, to: low)
+            let uncounted = distance(from: max(state.nextOffset, state.lostThrough), to: low)
+            return .lost(records: lost, uncounted: max(0, uncounted), resumeAt: low)
         }
         if let digest = state.lastRecord, state.nextOffset > low {
             return .verify(digest: digest, thenAt: state.nextOffset)
         }
         return .start(at: state.nextOffset)
+    }
+
+    private static func distance(from start: Int64, to end: Int64) -> Int64 {
+        let (distance, overflow) = end.subtractingReportingOverflow(start)
+        return overflow ? .max : distance
     }
 }

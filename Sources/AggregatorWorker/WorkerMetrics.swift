@@ -47,7 +47,7 @@ public enum AggregatorMetric {
     public static let retries = MetricDescription(
         "daybook_aggregator_retries_total",
         .counter,
-        help: "Batches tried again, by why: conflict, database, fence, dead_letters, moved_row, partition, empty.",
+        help: "Batches tried again, by why: database, fence, dead_letters, deadlock, lock_timeout and others.",
         labels: ["why"]
     )
     public static let brakes = MetricDescription(
@@ -73,7 +73,8 @@ public enum AggregatorMetric {
     public static let lostRecords = MetricDescription(
         "daybook_aggregator_lost_records_total",
         .counter,
-        help: "Records that retention dropped before they were read, where the policy is to go on behind the gap."
+        help:
+            "Records that retention dropped before they were read, whether the partition went on behind the gap or not."
     )
 
     public static let stageSeconds = MetricDescription(
@@ -91,7 +92,7 @@ public enum AggregatorMetric {
     public static let lagRecords = MetricDescription(
         "daybook_aggregator_lag_records",
         .gauge,
-        help: "Records in the log that are not applied, by partition, as the last fetch saw the log's end.",
+        help: "Records in the log that are not applied, by partition, as the last fetch or question saw its end.",
         labels: ["topic", "partition"]
     )
     public static let lagSeconds = MetricDescription(

@@ -112,7 +112,7 @@ public final class IngestServer: Service {
         let keeper = TopicKeeper(
             holder: holder,
             readiness: readiness,
-            allowsWeakTopics: configuration.kafka.allowsWeakTopics,
+            allowsWeakTopics: configuration.allowsWeakTopics,
             log: context.log,
             onReady: { publisher.topicsAreKnown() }
         )

@@ -48,7 +48,16 @@ import Testing
     }
 
     @Test func `a position below the log's start is a loss, and counted (C10)`() {
-        #expect(decide(state(next: 30), 40...90) == .lost(records: 10, resumeAt: 40))
-        #expect(decide(state(next: .min), 40...90) == .lost(records: .max, resumeAt: 40))
+        #expect(decide(state(next: 30), 40...90) == .lost(records: 10, uncounted: 10, resumeAt: 40))
+        #expect(decide(state(next: .min), 40...90) == .lost(records: .max, uncounted: 40, resumeAt: 40))
+    }
+
+    @Test func `what is counted already is not counted again, and what was lost since is (C10)`() {
+        var counted = state(next: 30)
+        counted.lostThrough = 40
+        #expect(decide(counted, 40...90) == .lost(records: 10, uncounted: 0, resumeAt: 40))
+        #expect(decide(counted, 55...90) == .lost(records: 25, uncounted: 15, resumeAt: 55))
+        counted.lostThrough = .max
+        #expect(decide(counted, 40...90) == .lost(records: 10, uncounted: 0, resumeAt: 40))
     }
 }

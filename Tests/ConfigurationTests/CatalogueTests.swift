@@ -28,6 +28,15 @@ struct CatalogueTests {
         }
     }
 
+    @Test func `who reads a setting obeys it`() {
+        // Whether a topic is weak, ingest and `daybook migrate` ask.
+        let weak = Settings.Kafka.allowWeakTopics.description
+        #expect(weak.programs == [.ingest, .tool])
+        // Below the 15 s in which a worker has to end, with what is lost until it is forced to.
+        var reader = ConfigurationReader(program: .aggregator, environment: [:])
+        #expect(ProcessConfiguration(&reader).gracePeriodMilliseconds <= 14_000)
+    }
+
     @Test func `no key can be taken for the file form of another, or for a librdkafka property`() {
         let keys = Set(Settings.all.map(\.key))
         for setting in Settings.all {

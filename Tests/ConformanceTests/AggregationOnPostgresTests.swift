@@ -171,7 +171,7 @@ import Testing
         let old = [(180, [.steps: 10] as MetricValues), (100, [.steps: 20]), (0, [.steps: 30])]
         try database.apply([record(alice, .garmin, minute: 0, old)])
         let maintenance = try PostgresConnection(url: database.url, applicationName: "retention")
-        let outcome = try Retention(maintenance).enforce(days: 120, today: today)
+        let outcome = try Retention(maintenance, databaseDate: today).enforce(days: 120, today: today)
         #expect(outcome.floor == today.advanced(by: -120).firstOfMonth)
         #expect(!outcome.dropped.isEmpty && outcome.dropped.count % 2 == 0)
         let left = try database.reads.canonicalDays(of: alice, today.advanced(by: -400)...today)
@@ -180,8 +180,8 @@ import Testing
         guard case .applied(let counts) = again else { Issue.record("not applied"); return }
         #expect(counts.belowFloor == 1 && counts.confirmed == 2)
         // The floor never moves down.
-        #expect(try Retention(maintenance).enforce(days: 400, today: today).floor == outcome.floor)
-        #expect(try Retention(maintenance).enforce(days: 120, today: today).dropped.isEmpty)
+        #expect(try Retention(maintenance, databaseDate: today).enforce(days: 400, today: today).floor == outcome.floor)
+        #expect(try Retention(maintenance, databaseDate: today).enforce(days: 120, today: today).dropped.isEmpty)
         #expect(try database.drift(of: [alice]) == 0)
     }
 

@@ -141,7 +141,7 @@ import Testing
         )
         _ = try runner.run([change], fence: nil)
         #expect(try count(owner, "source_days") == 1)
-        let kept = try Retention(worker).enforce(days: 100, today: today)
+        let kept = try Retention(worker, databaseDate: today).enforce(days: 100, today: today)
         #expect(kept.dropped.contains("source_days_y2025m11") && kept.dropped.contains("canonical_days_y2025m11"))
         #expect(try count(owner, "source_days") == 0)
         let gone = try owner.executeUnprepared("SELECT to_regclass('source_days_y2025m11') IS NULL")

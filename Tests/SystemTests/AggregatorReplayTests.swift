@@ -63,6 +63,45 @@ import Testing
         for worker in workers { #expect(try worker.stop() == 0) }
     }
 
+    @Test func `published once more in another order, they make the same tables, from nothing too (C1, D3)`() throws {
+        let pipeline = try PipelineUnderTest(.mock)
+        defer { pipeline.kafka.stop() }
+        let publisher = try pipeline.publisher()
+        for draft in drafts(1500) {
+            try publisher.publish(
+                draft.user,
+                draft.source,
+                receivedAt: draft.receivedAt,
+                localDate: today,
+                draft.days
+            )
+        }
+        try publisher.flush()
+        let worker = try pipeline.startWorker()
+        try pipeline.waitUntilApplied(worker: worker)
+        let hash = try pipeline.hash()
+        let records = try pipeline.kafka.records(in: Topic.daysLive.name(prefix: ""), partitions: pipeline.partitions)
+        try #require(records.count == 1500)
+        // Over what is there.
+        for record in records.shuffled() { try publisher.publish(again: record) }
+        try publisher.flush()
+        try pipeline.waitUntilApplied(worker: worker)
+        #expect(try pipeline.hash() == hash)
+        #expect(try worker.stop() == 0)
+        // And alone.
+        let other = try PipelineUnderTest(.mock)
+        defer { other.kafka.stop() }
+        let second = try other.publisher()
+        let shuffled = records.shuffled()
+        #expect(shuffled.map(\.offset) != records.map(\.offset))
+        for record in shuffled { try second.publish(again: record) }
+        try second.flush()
+        let fresh = try other.startWorker()
+        try other.waitUntilApplied(worker: fresh)
+        #expect(try other.hash() == hash)
+        #expect(try fresh.stop() == 0)
+    }
+
     /// What the rows of some users mean.
     private func rows(of users: Range<Int>, _ pipeline: PipelineUnderTest) throws -> TableHash {
         var hash = TableHash()

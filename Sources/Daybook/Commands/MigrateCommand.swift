@@ -35,6 +35,7 @@ enum MigrateCommand: Command {
         environment: [
             ("DAYBOOK_DATABASE_URL", "a role that may make tables; else the local stack's"),
             ("DAYBOOK_KAFKA_BROKERS", "host:port,…; else the local stack's"),
+            ("DAYBOOK_RETENTION_DAYS", "how far back days are taken, where the tables are made by this run; 400"),
             (
                 "DAYBOOK_ALLOW_WEAK_TOPICS",
                 "true: weak settings are said and let pass; new topics get as many copies as the brokers' default says"
@@ -105,7 +106,10 @@ enum MigrateCommand: Command {
         var warnings: [String] = []
         connection.noticeHandler = { if $0.severity == "WARNING" { warnings.append($0.message) } }
         let migrator = Migrator(connection)
-        let steps = try migrator.migrate(today: Instant.now.day(secondsFromUTC: 0)).map(DatabaseCheck.name)
+        let steps = try migrator.migrate(
+            today: Instant.now.day(secondsFromUTC: 0),
+            retentionDays: access.configuration.retentionDays
+        ).map(DatabaseCheck.name)
         let version = try migrator.appliedVersion()
         let line =
             steps.isEmpty

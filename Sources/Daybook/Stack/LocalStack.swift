@@ -284,7 +284,10 @@ final class LocalStack {
     private func migrate() throws {
         let start = monotonicSeconds()
         let connection = try PostgresConnection(url: record.databaseURL ?? "", applicationName: "daybook up")
-        let steps = try Migrator(connection).migrate(today: Instant.now.day(secondsFromUTC: 0))
+        let steps = try Migrator(connection).migrate(
+            today: Instant.now.day(secondsFromUTC: 0),
+            retentionDays: configuration.retentionDays
+        )
         let tables = steps.isEmpty ? "up to date" : "applied " + steps.map(\.name).joined(separator: ", ")
         reporter.step("tables", tables, seconds: monotonicSeconds() - start)
 

@@ -44,14 +44,17 @@ public final class BatchRunner {
 
     public let store: BatchStore
     private let portionDays: Int
+    private let build: Int32
     /// Told how long each stage took, on the runner's thread; stages that come in portions more than once a batch.
     public var onStage: ((Stage, Duration) -> Void)?
 
     /// - Parameters:
     ///   - store: of the connection that batches run on.
+    ///   - build: the program's number; a schema that asks for a newer one is not written to.
     ///   - portionDays: about how many days a portion has; tests make it small.
-    public init(store: BatchStore, portionDays: Int = BatchRunner.portionDays) {
+    public init(store: BatchStore, build: Int32 = .max, portionDays: Int = BatchRunner.portionDays) {
         self.store = store
+        self.build = build
         self.portionDays = portionDays
     }
 
@@ -79,7 +82,7 @@ public final class BatchRunner {
     ///   - fence: the partition's move, made in the same transaction.
     /// - Returns: what became of the batch.
     /// - Throws: `PostgresError` (look at its disposition), `StorageError`, or `SchemaGate.Refusal` when a rule
-    ///   version or window format was raised above what this build knows. Nothing was written then, unless the
+    ///   version or window format was raised above what this build knows, or the oldest build above it. Nothing was written then, unless the
     ///   connection was lost while the COMMIT was on its way: the fence tells, at the next try.
     public func run(_ records: [DecodedDays], fence: Fence?) throws -> Result {
         try transaction(fence, users: DaysMerge.users(of: records)) { snapshot in
@@ -171,7 +174,12 @@ public final class BatchRunner {
                 store.rollback()
                 return .fenceLost
             }
-            try SchemaGate.check(rules: snapshot.ruleVersion, window: snapshot.windowFormat)
+            try SchemaGate.check(
+                rules: snapshot.ruleVersion,
+                window: snapshot.windowFormat,
+                oldestBuild: snapshot.oldestBuild,
+                build: build
+            )
             switch try body(snapshot) {
             case .write(let writes, let counts):
                 let commit = try timed(.write) { try store.commit(writes) }

@@ -31,7 +31,7 @@ enum BatchStatements {
         WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id FOR NO KEY UPDATE
         """
 
-    static let control = "SELECT rule_version, window_format, retention_floor FROM control"
+    static let control = "SELECT rule_version, window_format, retention_floor, oldest_build FROM control"
 
     /// $1 users.
     static let accountSources = """

@@ -98,9 +98,15 @@ public final class BatchStore {
 
     func prepared() throws(PostgresError) -> Statements {
         if let statements { return statements }
-        let statements = try Statements(connection)
-        self.statements = statements
-        return statements
+        do throws(PostgresError) {
+            let statements = try Statements(connection)
+            self.statements = statements
+            return statements
+        } catch {
+            // The names of those that were prepared are taken in this session: the next try needs another one.
+            connection.close()
+            throw error
+        }
     }
 
     // MARK: Reading
@@ -183,12 +189,14 @@ public final class BatchStore {
 
     static func snapshot(control: PostgresResult, isFenceHeld: Bool) throws -> BatchSnapshot {
         guard control.rowCount == 1 else { throw StorageError.incompleteSnapshot }
-        return BatchSnapshot(
+        var snapshot = BatchSnapshot(
             isFenceHeld: isFenceHeld,
             ruleVersion: try control.int4(0, 0),
             windowFormat: try control.int2(0, 1),
             retentionFloor: CalendarDay(daysSinceEpoch: try control.date(0, 2))
         )
+        snapshot.oldestBuild = try control.int4(0, 3)
+        return snapshot
     }
 
     /// Reads every source row in the ranges, and where their canonical days lie, in one round trip, inside the

@@ -180,6 +180,8 @@ public struct BatchSnapshot {
     public var ruleVersion: Int32
     public var windowFormat: Int16
     public var retentionFloor: CalendarDay
+    /// The oldest build that the schema allows to write.
+    public var oldestBuild: Int32 = 0
     public var accounts: [UserID: Account] = [:]
     public var accountSources: [UserSource: AccountSource] = [:]
     /// Every connection of the touched users.

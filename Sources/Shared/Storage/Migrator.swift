@@ -48,6 +48,7 @@ public struct Migrator {
         Migration(version: 6, name: "wake", oldestBuild: 2, sql: PackageResources.V0006_wake_sql),
         Migration(version: 7, name: "operations", oldestBuild: 2, sql: PackageResources.V0007_operations_sql),
         Migration(version: 8, name: "wake_answers", oldestBuild: 2, sql: PackageResources.V0008_wake_answers_sql),
+        Migration(version: 9, name: "upkeep", oldestBuild: 2, sql: PackageResources.V0009_upkeep_sql),
     ]
 
     /// The step that this build's statements are written for.
@@ -64,9 +65,16 @@ public struct Migrator {
         try applied().last?.version ?? 0
     }
 
-    /// Applies what is missing and makes the months' partitions that are needed soon. Returns the steps applied.
+    /// Applies what is missing and makes the months' partitions that are needed soon.
+    ///
+    /// - Parameters:
+    ///   - today: the date, of which the months are made.
+    ///   - retentionDays: how many days are kept, where the tables are made by this call; nil for 400. A floor that is there
+    ///     never goes down: what lies below it may have been dropped.
+    /// - Returns: the steps applied.
+    /// - Throws: `PostgresError` or `Failure`; the steps before stay applied.
     @discardableResult
-    public func migrate(today: CalendarDay) throws -> [Migration] {
+    public func migrate(today: CalendarDay, retentionDays: Int? = nil) throws -> [Migration] {
         try connection.simpleQuery(
             """
             SELECT pg_advisory_lock(hashtextextended('daybook.migrations', 0));
@@ -83,7 +91,11 @@ public struct Migrator {
             _ = try? connection.simpleQuery("SELECT pg_advisory_unlock(hashtextextended('daybook.migrations', 0))")
         }
         let missing = try pending()
-        for migration in missing { try apply(migration) }
+        for migration in missing {
+            try apply(migration) {
+                if migration.version == 1, let retentionDays { try setFirstFloor(days: retentionDays, today) }
+            }
+        }
         try MonthPartitions(connection).ensureAhead(of: today)
         return missing
     }
@@ -115,10 +127,26 @@ public struct Migrator {
         return try (0..<result.rowCount).map { (try result.int4($0, 0), try result.int8($0, 1)) }
     }
 
-    private func apply(_ migration: Migration) throws {
+    /// Nothing was dropped yet, so the floor may lie as low as the setting says.
+    private func setFirstFloor(days: Int, _ today: CalendarDay) throws(PostgresError) {
+        var parameters = PostgresParameters()
+        parameters.append(date: today.daysSinceEpoch)
+        parameters.append(int4: Int32(clamping: days))
+        try connection.executeUnprepared(
+            """
+            UPDATE control SET retention_floor =
+                date_trunc('month', least($1::date, (now() AT TIME ZONE 'UTC')::date) - $2::int4)::date
+            """,
+            parameters
+        )
+    }
+
+    /// `more` is done in the step's transaction.
+    private func apply(_ migration: Migration, _ more: () throws -> Void) throws {
         try connection.simpleQuery("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'")
         do {
             try connection.simpleQuery(String(decoding: migration.sql, as: UTF8.self))
+            try more()
             var parameters = PostgresParameters()
             parameters.append(int4: migration.version)
             parameters.append(text: migration.name)

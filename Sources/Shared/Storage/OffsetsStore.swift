@@ -30,6 +30,8 @@ public struct PartitionState: Hashable, Sendable {
     public var appliedThrough: Int64
     public var brake: [UInt8]?
     public var brakedAt: Int64?
+    /// Up to this offset, lost records are counted already.
+    public var lostThrough: Int64 = 0
 
     public init(
         clusterID: String,
@@ -61,7 +63,7 @@ public struct OffsetsStore {
     }
 
     private static let columns =
-        "cluster_id, owner, epoch, next_offset, last_record, applied_through, brake_recent, braked_at"
+        "cluster_id, owner, epoch, next_offset, last_record, applied_through, brake_recent, braked_at, lost_through"
 
     /// Takes the partition: owner = me, epoch + 1. A partition that nobody has read starts at `start`, the log's
     /// beginning, with `isNew`. Waits at most the session's `lock_timeout` for a batch of the former owner.
@@ -87,7 +89,7 @@ public struct OffsetsStore {
             """,
             parameters
         )
-        return (try Self.state(result, 0), try result.bool(0, 8))
+        return (try Self.state(result, 0), try result.bool(0, 9))
     }
 
     public func look(_ name: PartitionName) throws(PostgresError) -> PartitionState? {
@@ -107,35 +109,32 @@ public struct OffsetsStore {
         )
         var rows: [(name: PartitionName, state: PartitionState)] = []
         for row in 0..<result.rowCount {
-            let name = PartitionName(topic: try result.text(row, 8), partition: try result.int4(row, 9))
+            let name = PartitionName(topic: try result.text(row, 9), partition: try result.int4(row, 10))
             rows.append((name, try Self.state(result, row)))
         }
         return rows
     }
 
-    /// Puts the position somewhere else: another log, or records lost to retention. The record digest is cleared: it
-    /// belongs to the old position. Returns false where the partition is no longer mine.
+    /// Puts the position somewhere else: another log, or behind records lost to retention. The record digest is cleared: it
+    /// belongs to the old position. What of the log is counted as lost is forgotten, unless `keepsLoss`. Returns false
+    /// where the partition is no longer mine.
     public func move(
         _ name: PartitionName,
         owner: UUID128,
         epoch: Int64,
         clusterID: String,
         to offset: Int64,
-        lost: Int64
+        keepsLoss: Bool
     ) throws(PostgresError) -> Bool {
-        var parameters = PostgresParameters()
-        parameters.append(text: name.topic)
-        parameters.append(int4: name.partition)
-        parameters.append(uuidHigh: owner.high, low: owner.low)
-        parameters.append(int8: epoch)
+        var parameters = Self.mine(name, owner, epoch)
         parameters.append(text: clusterID)
         parameters.append(int8: offset)
-        parameters.append(int8: lost)
+        parameters.append(bool: keepsLoss)
         let result = try connection.executeUnprepared(
             """
             UPDATE consumer_offsets
             SET cluster_id = $5::text, next_offset = $6::int8, last_record = NULL,
-                lost_records = lost_records + $7::int8
+                lost_through = CASE WHEN $7::bool THEN lost_through ELSE 0 END
             WHERE topic = $1::text AND partition = $2::int4 AND owner = $3::uuid AND epoch = $4::int8
             """,
             parameters
@@ -143,9 +142,40 @@ public struct OffsetsStore {
         return result.affectedRows == 1
     }
 
+    /// Counts records that the log lost before they were read, up to this offset; the position stays. Returns false where
+    /// the partition is no longer mine.
+    public func countLoss(
+        _ name: PartitionName,
+        owner: UUID128,
+        epoch: Int64,
+        of records: Int64,
+        through offset: Int64
+    ) throws(PostgresError) -> Bool {
+        var parameters = Self.mine(name, owner, epoch)
+        parameters.append(int8: records)
+        parameters.append(int8: offset)
+        let result = try connection.executeUnprepared(
+            """
+            UPDATE consumer_offsets SET lost_records = lost_records + $5::int8, lost_through = $6::int8
+            WHERE topic = $1::text AND partition = $2::int4 AND owner = $3::uuid AND epoch = $4::int8
+            """,
+            parameters
+        )
+        return result.affectedRows == 1
+    }
+
+    private static func mine(_ name: PartitionName, _ owner: UUID128, _ epoch: Int64) -> PostgresParameters {
+        var parameters = PostgresParameters()
+        parameters.append(text: name.topic)
+        parameters.append(int4: name.partition)
+        parameters.append(uuidHigh: owner.high, low: owner.low)
+        parameters.append(int8: epoch)
+        return parameters
+    }
+
     private static func state(_ result: PostgresResult, _ row: Int) throws(PostgresError) -> PartitionState {
         let owner = try result.uuid(row, 1)
-        return PartitionState(
+        var state = PartitionState(
             clusterID: try result.text(row, 0),
             owner: UUID128(high: owner.high, low: owner.low),
             epoch: try result.int8(row, 2),
@@ -155,5 +185,7 @@ public struct OffsetsStore {
             brake: try result.isNull(row, 6) ? nil : try result.bytea(row, 6),
             brakedAt: try result.isNull(row, 7) ? nil : try result.int8(row, 7)
         )
+        state.lostThrough = try result.int8(row, 8)
+        return state
     }
 }

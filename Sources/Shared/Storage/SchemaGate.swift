@@ -50,11 +50,16 @@ public enum SchemaGate {
         }
         if try result.int4(0, 0) < Migrator.newest { throw Refusal.notMigrated }
         let oldest = try result.int4(0, 1)
-        if build < oldest { throw Refusal.tooOld(build: build, oldestAllowed: oldest) }
-        try check(rules: try result.int4(0, 2), window: try result.int2(0, 3))
+        try check(rules: try result.int4(0, 2), window: try result.int2(0, 3), oldestBuild: oldest, build: build)
     }
 
-    /// Also asked by every batch, since both may be raised while a worker runs.
+    /// Also asked by every batch, since all of it may be raised while a worker runs.
+    public static func check(rules: Int32, window: Int16, oldestBuild: Int32, build: Int32) throws(Refusal) {
+        if build < oldestBuild { throw .tooOld(build: build, oldestAllowed: oldestBuild) }
+        try check(rules: rules, window: window)
+    }
+
+    /// The part of it for those who read, or have asked for the rest.
     public static func check(rules: Int32, window: Int16) throws(Refusal) {
         if rules > MetricLedger.ruleVersion {
             throw .unknownRules(active: rules, known: MetricLedger.ruleVersion)
@@ -64,6 +69,18 @@ public enum SchemaGate {
 }
 
 extension SchemaGate {
+    /// For whoever is there to write: a standby, or a server that was demoted, answers everything else.
+    ///
+    /// - Throws: `PostgresError`, as a write would (25006), where the session takes none.
+    public static func checkWrites(_ connection: PostgresConnection) throws(PostgresError) {
+        let isReadOnly = try connection.executeUnprepared("SELECT current_setting('transaction_read_only') = 'on'")
+        guard try isReadOnly.bool(0, 0) else { return }
+        throw PostgresError(
+            sqlState: "25006",
+            message: "the database takes no writes; check that this is the primary, and default_transaction_read_only"
+        )
+    }
+
     /// For tools that compute by the rules and write through no batch.
     ///
     /// - Throws: `Refusal` where this build does not know the active rules.

@@ -87,6 +87,12 @@ public struct KafkaUnderTest: Sendable, CustomStringConvertible {
         try real?.kill(node: 1)
     }
 
+    /// Makes the broker keep its connections and answer nothing.
+    public func hang() throws {
+        try mock?.setRoundTrip(broker: 1, milliseconds: 120_000)
+        try real?.pause(node: 1)
+    }
+
     public func bringBack() throws {
         try mock?.setUp(broker: 1)
         try real?.restart(node: 1)

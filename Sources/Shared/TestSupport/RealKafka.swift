@@ -83,6 +83,11 @@ public final class RealKafka: Sendable {
 
     public func resume(node: Int) throws { try launcher.perform("resume", node: node) }
 
+    /// Deletes a topic with all that it holds.
+    public func deleteTopic(_ name: String) throws {
+        try launcher.tool("topics", ["--bootstrap-server", bootstrapServers, "--delete", "--topic", name])
+    }
+
     /// Starts a killed node again with its data and port.
     public func restart(node: Int) throws { try launcher.perform("restart", node: node) }
 }

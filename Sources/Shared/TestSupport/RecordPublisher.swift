@@ -62,6 +62,30 @@ public final class RecordPublisher {
         try publish(raw: value, key: key, schema: schema, receivedAt: receivedAt, topicIndex: index)
     }
 
+    /// A record that was read from a topic, once more: the same key, value and headers.
+    public func publish(again record: StoredRecord, lane: Lane = .live) throws {
+        let key = Array((record.key ?? "").utf8)
+        while true {
+            do {
+                try key.withUnsafeBytes { key in
+                    try Array(record.value.utf8).withUnsafeBytes { value in
+                        let index = lane == .live ? 0 : 1
+                        try producer.produce(topicIndex: index, key: key, value: value, tag: 0) { headers in
+                            for (name, value) in record.headers {
+                                Array(name.utf8).withUnsafeBytes { name in
+                                    Array(value.utf8).withUnsafeBytes { headers.add(nameBytes: name, $0) }
+                                }
+                            }
+                        }
+                    }
+                }
+                return
+            } catch let error as KafkaError where error.isQueueFull {
+                try flush()
+            }
+        }
+    }
+
     private func publish(
         raw value: [UInt8],
         key: String,

@@ -4,6 +4,7 @@ import Kafka
 public struct StoredRecord: Sendable {
     public let partition: Int32
     public let offset: Int64
+    public let timestampMilliseconds: Int64
     public let key: String?
     public let value: String
     public let headers: [String: String]
@@ -41,6 +42,7 @@ extension StoredRecord {
         self.headers = headers
         partition = record.partition
         offset = record.offset
+        timestampMilliseconds = record.timestampMilliseconds
         key = record.withKey { $0.map { String(decoding: $0, as: UTF8.self) } }
         value = record.withValue { $0.map { String(decoding: $0, as: UTF8.self) } } ?? ""
     }

@@ -50,6 +50,7 @@ public struct IngestConfiguration: Sendable {
     public let limits: Limits
     public let tokens: TokenConfiguration
     public let kafka: KafkaConfiguration
+    public let allowsWeakTopics: Bool
     /// An IANA name; whether this machine knows the zone is for the service to find out.
     public let fallbackZone: String
     public let heartbeatIntervalMilliseconds: Int
@@ -61,6 +62,7 @@ public struct IngestConfiguration: Sendable {
         limits = Limits(&reader)
         tokens = TokenConfiguration(&reader)
         kafka = KafkaConfiguration(&reader)
+        allowsWeakTopics = reader.read(Settings.Kafka.allowWeakTopics)
         fallbackZone = reader.read(Settings.Ingest.fallbackZone)
         heartbeatIntervalMilliseconds = reader.read(Settings.Ingest.heartbeatInterval)
         clockToleranceMilliseconds = reader.read(Settings.Kafka.clockTolerance)

@@ -31,7 +31,6 @@ public struct KafkaConfiguration: Sendable {
     /// Handed on to librdkafka, after ours.
     public let properties: [KafkaProperty]
     public let topicPrefix: String
-    public let allowsWeakTopics: Bool
     /// Append times are made up, and the log is gone after a restart.
     public let isDevelopmentBroker: Bool
 
@@ -39,7 +38,6 @@ public struct KafkaConfiguration: Sendable {
         brokers = reader.read(Settings.Kafka.brokers)
         properties = reader.readKafkaProperties()
         topicPrefix = reader.read(Settings.Kafka.topicPrefix)
-        allowsWeakTopics = reader.read(Settings.Kafka.allowWeakTopics)
         isDevelopmentBroker = reader.read(Settings.Kafka.developmentBroker)
     }
 }

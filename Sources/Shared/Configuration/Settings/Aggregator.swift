@@ -78,7 +78,7 @@ extension Settings {
             .defaults(to: "stop"),
             for: [.aggregator],
             "What to do when records were deleted from the log before they were applied: stop the partition and say"
-                + " so, or record the loss and resume at the log's start."
+                + " so, or resume at the log's start. The loss is recorded either way."
         )
         public static let brakeShare = Setting(
             "DAYBOOK_BRAKE_SHARE_PERCENT",

@@ -32,7 +32,8 @@ extension Settings {
             "DAYBOOK_ALLOW_WEAK_TOPICS",
             .boolean,
             .defaults(to: "false"),
-            for: [.ingest, .aggregator, .tool],
+            // Not the workers: what a topic loses, a worker that stands still can't keep.
+            for: [.ingest, .tool],
             "Accept topics that could lose acknowledged records (one replica, unclean election). For development."
         )
         public static let developmentBroker = Setting(

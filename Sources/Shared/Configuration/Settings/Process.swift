@@ -35,7 +35,8 @@ extension Settings {
         public static let gracePeriod = Setting(
             "DAYBOOK_GRACE_PERIOD_MS",
             .integer(100...600_000, "ms"),
-            .defaults(to: "15000"),
+            // The aggregator's: less than the 15 s in which it has promised to end.
+            .defaultsPerProgram([.ingest: "15000", .aggregator: "12000", .wake: "15000"]),
             for: [.ingest, .aggregator, .wake],
             "How long an orderly end may take before the process ends itself by force."
         )

@@ -1,4 +1,5 @@
 import CRdKafka
+import Synchronization
 
 /// A member of a consumer group, for one thread alone. Rebalances are returned by `poll`, never done behind its back:
 ///
@@ -141,8 +142,9 @@ public final class KafkaConsumer {
 
     public var fatalError: KafkaError? { client.fatalError }
 
-    /// Leaves the group, so that others get the partitions at once; waits no longer than the time given. With 0 the
-    /// group finds out by its session time-out. The client itself ends when its last record and this object are gone.
+    /// Leaves the group, so that others get the partitions at once; waits no longer than the time given, nor does then
+    /// whoever lets go of this object. With 0 the group finds out by its session time-out. The client itself ends when its
+    /// last record and this object are gone.
     public func close(timeoutMilliseconds: Int32) {
         if isClosed { return }
         isClosed = true
@@ -160,6 +162,8 @@ public final class KafkaConsumer {
             if rd_kafka_event_type(event) == RD_KAFKA_EVENT_REBALANCE { rd_kafka_assign(client.pointer, nil) }
             rd_kafka_event_destroy(event)
         }
+        // What is left to do is between the library and a broker that does not answer, and may take a session's time.
+        if rd_kafka_consumer_closed(client.pointer) == 0 { client.endsUnawaited.store(true, ordering: .releasing) }
     }
 
     /// Before an assignment, not after: a resumed partition goes on where it was, not where it is told.
