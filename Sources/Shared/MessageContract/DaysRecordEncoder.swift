@@ -72,6 +72,12 @@ public struct DaysRecord: Hashable, Sendable {
         DaysText.shared.write(days, into: &writer, &month)
         writer.endObject()
     }
+
+    /// The most bytes that a day can take in a record.
+    public static let largestDayBytes: Int = {
+        let names = MetricLedger.definitions.reduce(0) { $0 + $1.name.utf8CodeUnitCount + 14 }
+        return names + 32
+    }()
 }
 
 extension CalendarDay {
