@@ -25,20 +25,4 @@ import Testing
         numbers += (0..<20_000).map { $0 * 107_373 &+ $0 }
         for number in numbers { #expect(written(number) == expected(number)) }
     }
-
-    @Test func `a prepared key is written as one that is not`() {
-        for name in ["a", "steps", "resting_heart_rate_bpm", "twenty_nine_bytes_is_the_limit"] as [StaticString] {
-            var plain = JSONWriter()
-            plain.beginObject()
-            plain.key(name)
-            plain.integer(1)
-            plain.endObject()
-            var prepared = JSONWriter()
-            prepared.beginObject()
-            prepared.key(JSONKey(name))
-            prepared.integer(1)
-            prepared.endObject()
-            if name.utf8CodeUnitCount <= 29 { #expect(plain.bytes == prepared.bytes) }
-        }
-    }
 }

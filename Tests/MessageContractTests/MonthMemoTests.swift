@@ -28,10 +28,9 @@ import Testing
         var memo = MonthMemo()
         for index in 0..<900 {
             let day = first.advanced(by: index * 7 % 500)
-            var writer = JSONWriter()
             let date = memo.write(day)
-            writer.date(prefix: date.prefix, day: date.day)
-            #expect(String(decoding: writer.bytes, as: UTF8.self) == "\"\(day)\"")
+            let prefix = withUnsafeBytes(of: date.prefix) { String(decoding: $0, as: UTF8.self) }
+            #expect("\(prefix)\(date.day < 10 ? "0" : "")\(date.day)" == day.description)
         }
     }
 

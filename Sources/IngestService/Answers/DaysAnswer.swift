@@ -21,7 +21,7 @@ public final class DaysAnswer: Sendable {
     }
 
     /// The body of the 202.
-    public func body(positions: [RecordPosition]) -> [UInt8] {
+    public func body(positions: RecordPositions) -> [UInt8] {
         var writer = JSONWriter(reserving: 192 + (skipped.count + errors.count) * 96)
         writeBody(positions, into: &writer)
         return writer.bytes
@@ -31,7 +31,7 @@ public final class DaysAnswer: Sendable {
 extension DaysAnswer: RouteAnswer {
     var status: Int { 202 }
 
-    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) {
+    func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) {
         writer.beginObject()
         writer.key("accepted")
         writer.integer(accepted)
@@ -57,7 +57,7 @@ extension DaysAnswer: RouteAnswer {
         writer.key("event_id")
         writer.string(ascii: event.ascii)
         writer.key("position")
-        writer.string(unescaped: RecordPosition.token(positions))
+        positions.writeToken(into: &writer)
         writer.endObject()
     }
 

@@ -1,4 +1,5 @@
 import Authentication
+import JSON
 
 /// Where a record went.
 public struct RecordPosition: Hashable, Sendable {
@@ -12,32 +13,80 @@ public struct RecordPosition: Hashable, Sendable {
         self.offset = offset
     }
 
-    /// Opaque to clients: base64url of `topic/partition/offset`, separated by commas.
-    public static func token(_ positions: [RecordPosition]) -> [UInt8] {
-        var text: [UInt8] = []
-        text.reserveCapacity(positions.count * 64)
-        for (number, position) in positions.enumerated() {
-            if number > 0 { text.append(UInt8(ascii: ",")) }
-            text.append(contentsOf: position.topic.utf8)
-            text.append(UInt8(ascii: "/"))
-            append(Int64(position.partition), to: &text)
-            text.append(UInt8(ascii: "/"))
-            append(position.offset, to: &text)
+    /// The most bytes that `write` needs: two numbers with their signs and what stands between the parts.
+    fileprivate var textLimit: Int { topic.utf8.count + 40 }
+
+    /// Writes `topic/partition/offset`, and gives its length; `textLimit` bytes are there.
+    fileprivate func write(to place: UnsafeMutableRawPointer) -> Int {
+        var count = 0
+        for byte in topic.utf8 {
+            place.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
+            count += 1
         }
-        return Base64URL.encode(text)
+        place.storeBytes(of: UInt8(ascii: "/"), toByteOffset: count, as: UInt8.self)
+        count += 1
+        count += Self.write(Int64(partition), to: place + count)
+        place.storeBytes(of: UInt8(ascii: "/"), toByteOffset: count, as: UInt8.self)
+        count += 1
+        return count + Self.write(offset, to: place + count)
     }
 
-    /// In decimal.
-    private static func append(_ number: Int64, to text: inout [UInt8]) {
-        if number < 0 { text.append(UInt8(ascii: "-")) }
-        var digits = InlineArray<20, UInt8>(repeating: 0)
-        var rest = number.magnitude
-        var place = 20
-        repeat {
-            place -= 1
-            digits[place] = 48 + UInt8(truncatingIfNeeded: rest % 10)
+    /// In decimal: at most twenty bytes.
+    private static func write(_ number: Int64, to place: UnsafeMutableRawPointer) -> Int {
+        var start = 0
+        if number < 0 {
+            place.storeBytes(of: UInt8(ascii: "-"), as: UInt8.self)
+            start = 1
+        }
+        var digits = 1
+        var rest = number.magnitude / 10
+        while rest > 0 {
             rest /= 10
-        } while rest > 0
-        for index in place..<20 { text.append(digits[index]) }
+            digits += 1
+        }
+        rest = number.magnitude
+        for offset in stride(from: start + digits - 1, through: start, by: -1) {
+            place.storeBytes(of: 48 + UInt8(truncatingIfNeeded: rest % 10), toByteOffset: offset, as: UInt8.self)
+            rest /= 10
+        }
+        return start + digits
+    }
+}
+
+/// Where the records of one request went: one as a rule, which needs no memory of its own.
+public struct RecordPositions: Hashable, Sendable, ExpressibleByArrayLiteral {
+    private var first: RecordPosition?
+    private var others: [RecordPosition] = []
+
+    public init() {}
+
+    public init(arrayLiteral elements: RecordPosition...) {
+        for position in elements { append(position) }
+    }
+
+    mutating func append(_ position: RecordPosition) {
+        if first == nil { first = position } else { others.append(position) }
+    }
+
+    /// Writes the token, opaque to clients: base64url of all positions, separated by commas.
+    func writeToken(into writer: inout JSONWriter) {
+        guard let first else { return writer.string("") }
+        let limit = others.reduce(first.textLimit) { $0 + 1 + $1.textLimit }
+        withUnsafeTemporaryAllocation(byteCount: limit, alignment: 1) { text in
+            // Never: it has `limit` bytes, and each position keeps to its part.
+            guard let start = text.baseAddress else { return writer.string("") }
+            var count = first.write(to: start)
+            for position in others {
+                start.storeBytes(of: UInt8(ascii: ","), toByteOffset: count, as: UInt8.self)
+                count += 1 + position.write(to: start + count + 1)
+            }
+            let bytes = UnsafeRawBufferPointer(start: start, count: count)
+            writer.value(room: Base64URL.length(of: count) + 2) { place in
+                place.storeBytes(of: UInt8(ascii: "\""), as: UInt8.self)
+                let length = Base64URL.encode(bytes, to: place + 1)
+                place.storeBytes(of: UInt8(ascii: "\""), toByteOffset: length + 1, as: UInt8.self)
+                return length + 2
+            }
+        }
     }
 }

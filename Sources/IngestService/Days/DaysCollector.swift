@@ -81,7 +81,7 @@ final class LegacyDaysAnswer: RouteAnswer {
         bad = request.badDays
     }
 
-    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) { writer.raw(json) }
+    func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) { writer.raw(json) }
 
     func count(in metrics: IngestMetrics) {
         metrics.accepted.add(accepted)

@@ -2,7 +2,7 @@ public import Domain
 public import MessageContract
 
 /// A request of `POST /v1/days` after all checks: what is stored, and what is said of the rest.
-public struct DaysRequest: Sendable {
+public struct DaysRequest: Hashable, Sendable {
     /// Something that was left out by a rule, and is no error.
     public struct Skipped: Hashable, Sendable {
         public enum Reason: String, Sendable {

@@ -9,6 +9,7 @@ public final class DaysRequestDecoder {
     private let zones: ZoneTable
     private let keys = MetricKeys()
     private let bounds = MetricBounds.all()
+    private var plain = PlainDays()
     private var month = MonthMemo()
     // Plain memory, as each day comes by; used by `decode` alone, inside its limits.
     /// For each date that is taken, from the oldest on, where it stands in the request's result, plus one.
@@ -38,6 +39,14 @@ public final class DaysRequestDecoder {
     public func decode(padded body: UnsafeRawBufferPointer, _ context: DaysContext) throws(RequestProblem)
         -> DaysRequest
     {
+        var month = month
+        let isPlain = plain.read(body, &month)
+        self.month = month
+        return try isPlain ? takePlain(context) : decodeTree(padded: body, context)
+    }
+
+    /// The general way, for whatever body.
+    func decodeTree(padded body: UnsafeRawBufferPointer, _ context: DaysContext) throws(RequestProblem) -> DaysRequest {
         let root: JSONValue
         do {
             root = try parser.parse(padded: body)
@@ -46,6 +55,70 @@ public final class DaysRequestDecoder {
         }
         guard let object = root.object else { throw .badShape("", "The body must be an object.") }
         let fields = try RequestFields(object)
+        var (request, keepsZeros) = try readHead(fields, context)
+        guard var days = fields.days?.array else { throw .badShape("days", "This must be an array of days.") }
+        let count = days.count(upTo: DaysRules.mostDays + 1)
+        guard count > 0 else { throw .badField("days", "no_days", "Send at least one day.") }
+        guard count <= DaysRules.mostDays else {
+            throw .badField("days", "too_many_days", "Send at most 400 days in one request.")
+        }
+        beginDays(count, &request)
+        var month = month
+        var index = 0
+        while let day = days.next() {
+            readDay(day, index, keepsZeros, &request, &month)
+            index += 1
+        }
+        self.month = month
+        forgetPlaces(request)
+        spareDays = request.days
+        return request
+    }
+
+    /// What was read the plain way, by the same rules: each day is known to be good.
+    private func takePlain(_ context: DaysContext) throws(RequestProblem) -> DaysRequest {
+        var (request, keepsZeros) = try readHead(plain.fields, context)
+        let (days, count) = (plain.days, plain.count)
+        beginDays(count, &request)
+        // As phones send them: dates in order, so that no two are the same, and those between the first and the last
+        // are in the window if these are.
+        if plain.isRegular, isInWindow(days[0].date, request), isInWindow(days[count - 1].date, request) {
+            request.hasGoodDate = true
+            request.days.append(contentsOf: UnsafeBufferPointer(start: days, count: count))
+        } else {
+            takeSingly(keepsZeros, &request)
+            forgetPlaces(request)
+        }
+        spareDays = request.days
+        return request
+    }
+
+    private func takeSingly(_ keepsZeros: Bool, _ request: inout DaysRequest) {
+        var zeros = plain.zeros[...]
+        for index in 0..<plain.count {
+            var day = ReadDay(date: plain.days[index].date, values: plain.days[index].values)
+            while let zero = zeros.first, zero.day == index {
+                zeros.removeFirst()
+                if bounds[zero.metric.index].zeroIsNeverRead || !keepsZeros {
+                    day.skipZero(zero.metric, index, &request)
+                } else {
+                    day.values[zero.metric] = 0
+                }
+            }
+            take(day, index, &request)
+        }
+    }
+
+    private func isInWindow(_ date: CalendarDay, _ request: DaysRequest) -> Bool {
+        let ahead = date.days(since: request.today)
+        return ahead <= 1 && ahead >= -DaysRules.oldestDays
+    }
+
+    /// Everything but the days, and whether a zero is a reading.
+    private func readHead(
+        _ fields: RequestFields,
+        _ context: DaysContext
+    ) throws(RequestProblem) -> (DaysRequest, keepsZeros: Bool) {
         let source = try fields.readSource()
         let origin = try fields.readOrigin(of: source)
         // What is before the earliest means the same as that; and the record has no form for years before 0.
@@ -54,13 +127,7 @@ public final class DaysRequestDecoder {
         let (zone, offset) = try resolveZone(fields, context)
         let effective = Version.effectiveInstant(observedAt: observedAt, receivedAt: context.receivedAt)
         let effectiveOffset = zones.offset(zone, at: effective) ?? offset
-        guard var days = fields.days?.array else { throw .badShape("days", "This must be an array of days.") }
-        let count = days.count(upTo: DaysRules.mostDays + 1)
-        guard count > 0 else { throw .badField("days", "no_days", "Send at least one day.") }
-        guard count <= DaysRules.mostDays else {
-            throw .badField("days", "too_many_days", "Send at most 400 days in one request.")
-        }
-        var request = DaysRequest(
+        let request = DaysRequest(
             source: source,
             origin: origin,
             observedAt: observedAt,
@@ -72,21 +139,20 @@ public final class DaysRequestDecoder {
             errors: [],
             hasGoodDate: false,
             badDays: 0,
-            dayCount: count
+            dayCount: 0
         )
+        return (request, keepsZeros)
+    }
+
+    private func beginDays(_ count: Int, _ request: inout DaysRequest) {
+        request.dayCount = count
         swap(&request.days, &spareDays)
         request.days.removeAll(keepingCapacity: true)
         request.days.reserveCapacity(count)
-        var month = month
-        var index = 0
-        while let day = days.next() {
-            readDay(day, index, keepsZeros, &request, &month)
-            index += 1
-        }
+    }
+
+    private func forgetPlaces(_ request: DaysRequest) {
         for day in request.days { places[place(of: day.date, today: request.today)] = 0 }
-        self.month = month
-        spareDays = request.days
-        return request
     }
 
     private func place(of date: CalendarDay, today: CalendarDay) -> Int {
@@ -106,16 +172,19 @@ public final class DaysRequestDecoder {
             request.note(index, "", "not_an_object", "A day must be an object with a date.", isFirst: true)
             return
         }
-        let read = readMembers(members, index, keepsZeros, &request, &month)
+        take(readMembers(members, index, keepsZeros, &request, &month), index, &request)
+    }
+
+    /// Puts a day that was read into the request, by the rules of the window, and of two days with one date the last.
+    private func take(_ read: ReadDay, _ index: Int, _ request: inout DaysRequest) {
         guard let date = read.date, !read.isBad else {
             request.badDays += 1
             return
         }
-        let ahead = date.days(since: request.today)
-        guard ahead <= 1, ahead >= -DaysRules.oldestDays else {
+        guard isInWindow(date, request) else {
             // Its zeros are beside the point.
             request.skipped.removeLast(read.zeros)
-            request.skip(index, date, ahead > 1 ? .tooFarAhead : .tooOld)
+            request.skip(index, date, date > request.today ? .tooFarAhead : .tooOld)
             return
         }
         request.hasGoodDate = true
@@ -145,6 +214,11 @@ public final class DaysRequestDecoder {
         /// How many zeros were skipped; they stand at the end of the request's list, still without their date.
         var zeros = 0
         var isBad = false
+
+        mutating func skipZero(_ metric: Metric, _ index: Int, _ request: inout DaysRequest) {
+            request.skipped.append(.init(index: index, date: request.today, metric: metric, reason: .zero))
+            zeros += 1
+        }
     }
 
     private func readMembers(
@@ -184,8 +258,7 @@ public final class DaysRequestDecoder {
             let limits = bounds[metric.index]
             switch MetricNumber.read(value, bounds: limits) {
             case .tenths(0) where limits.zeroIsNeverRead || !keepsZeros:
-                request.skipped.append(.init(index: index, date: request.today, metric: metric, reason: .zero))
-                day.zeros += 1
+                day.skipZero(metric, index, &request)
             case .tenths(let tenths): day.values[metric] = tenths
             case .failure(let failure):
                 Self.note(&request, &day, index, MetricLedger[metric].name, failure.code, failure.message)

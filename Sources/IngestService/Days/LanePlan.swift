@@ -19,13 +19,18 @@ public struct LanePlan: Sendable {
         let provesAwake = request.source.kind == .onDevice && request.hasGoodDate
         let oldestLive = request.today.advanced(by: -Lane.liveDays)
         // What phones send all day long.
-        if request.days.allSatisfy({ $0.date >= oldestLive }) {
+        if Self.areLive(request.days.span, oldestLive) {
             if !request.days.isEmpty || provesAwake { try add(.live, request.days, request, writer) }
             return
         }
         let live = request.days.filter { $0.date >= oldestLive }
         if !live.isEmpty || provesAwake { try add(.live, live, request, writer) }
         try add(.history, request.days.filter { $0.date < oldestLive }, request, writer)
+    }
+
+    private static func areLive(_ days: Span<DaysRecord.Day>, _ oldestLive: CalendarDay) -> Bool {
+        for index in days.indices where days[index].date < oldestLive { return false }
+        return true
     }
 
     private mutating func add(
@@ -48,12 +53,11 @@ public struct LanePlan: Sendable {
         if first == nil { first = record } else { second = record }
     }
 
-    /// As the producer takes them.
-    func records(of user: UserID) -> [RoutePlan.Record] {
-        guard let first else { return [] }
-        let key = user.key
-        let record = RoutePlan.Record(topic: first.lane.topic, schema: .days1, key: key, value: first.value)
-        guard let second else { return [record] }
-        return [record, .init(topic: second.lane.topic, schema: .days1, key: key, value: second.value)]
+    /// The records as the producer takes them, and the answer to them.
+    func plan(for user: UserID, answer: any RouteAnswer) -> RoutePlan {
+        func record(_ record: Record) -> RoutePlan.Record {
+            .init(topic: record.lane.topic, schema: .days1, keyedBy: .user(user), value: record.value)
+        }
+        return RoutePlan(first.map(record), second.map(record), answer: answer)
     }
 }

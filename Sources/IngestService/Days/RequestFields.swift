@@ -4,38 +4,76 @@ import MessageContract
 
 /// The members of a request's top level, each at most once; unknown ones are ignored.
 struct RequestFields {
-    private var source: JSONValue?
-    private var origin: JSONValue?
-    private var observedAt: JSONValue?
-    private var timeZone: JSONValue?
-    private var zeros: JSONValue?
+    private enum Field {
+        /// Left out, or null, which is the same.
+        case nothing
+        case text(JSONText)
+        case somethingElse
+    }
+
+    private var source = Field.nothing
+    private var origin = Field.nothing
+    private var observedAt = Field.nothing
+    private var timeZone = Field.nothing
+    private var zeros = Field.nothing
     private(set) var days: JSONValue?
+
+    /// Nothing is given yet.
+    init() {}
 
     init(_ object: JSONObject) throws(RequestProblem) {
         var object = object
+        var seen: UInt8 = 0
         while let (key, value) = object.next() {
             switch key.count {
-            case 4 where key.equals("days"): try Self.set(&days, value, "days")
-            case 5 where key.equals("zeros"): try Self.set(&zeros, value, "zeros")
-            case 6 where key.equals("source"): try Self.set(&source, value, "source")
-            case 6 where key.equals("origin"): try Self.set(&origin, value, "origin")
-            case 9 where key.equals("time_zone"): try Self.set(&timeZone, value, "time_zone")
-            case 11 where key.equals("observed_at"): try Self.set(&observedAt, value, "observed_at")
+            case 4 where key.equals("days"):
+                try Self.see(&seen, 1, "days")
+                days = value
+            case 5 where key.equals("zeros"): try Self.set(&zeros, value, &seen, 2, "zeros")
+            case 6 where key.equals("source"): try Self.set(&source, value, &seen, 4, "source")
+            case 6 where key.equals("origin"): try Self.set(&origin, value, &seen, 8, "origin")
+            case 9 where key.equals("time_zone"): try Self.set(&timeZone, value, &seen, 16, "time_zone")
+            case 11 where key.equals("observed_at"): try Self.set(&observedAt, value, &seen, 32, "observed_at")
             default: break
             }
         }
     }
 
-    private static func set(_ field: inout JSONValue?, _ value: JSONValue, _ name: String) throws(RequestProblem) {
-        guard field == nil else { throw .badField(name, "duplicate_key", "Send this field once.") }
-        field = value
+    private static func see(_ seen: inout UInt8, _ bit: UInt8, _ name: String) throws(RequestProblem) {
+        guard seen & bit == 0 else { throw .badField(name, "duplicate_key", "Send this field once.") }
+        seen |= bit
+    }
+
+    private static func set(
+        _ field: inout Field,
+        _ value: JSONValue,
+        _ seen: inout UInt8,
+        _ bit: UInt8,
+        _ name: String
+    ) throws(RequestProblem) {
+        try see(&seen, bit, name)
+        if let text = value.text { field = .text(text) } else if !value.isNull { field = .somethingElse }
+    }
+
+    /// Sets a text by its field's number in `PlainDays`.
+    mutating func set(_ number: Int, _ text: JSONText) {
+        switch number {
+        case 0: source = .text(text)
+        case 1: origin = .text(text)
+        case 2: observedAt = .text(text)
+        case 3: timeZone = .text(text)
+        case 4: zeros = .text(text)
+        default: break
+        }
     }
 
     /// The text of an optional field; null is the same as leaving it out.
-    private static func text(_ field: JSONValue?, _ name: String) throws(RequestProblem) -> JSONText? {
-        guard let field, !field.isNull else { return nil }
-        guard let text = field.text else { throw .badShape(name, "This must be a string.") }
-        return text
+    private static func text(_ field: Field, _ name: String) throws(RequestProblem) -> JSONText? {
+        switch field {
+        case .nothing: nil
+        case .text(let text): text
+        case .somethingElse: throw .badShape(name, "This must be a string.")
+        }
     }
 
     func readSource() throws(RequestProblem) -> Source {

@@ -129,7 +129,8 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             event: name.event
         )
         let plan = try dispatcher.plan(route, call)
-        guard !plan.records.isEmpty else {
+        let count = plan.recordCount
+        guard count > 0 else {
             confirm(plan.answer, positions: [], exchange, route, name)
             return .later
         }
@@ -138,10 +139,10 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             route: route,
             name: name,
             producedAt: state.time.monotonicNanoseconds(),
-            outstanding: plan.records.count
+            outstanding: count
         )
         let traceparent = name.trace == nil ? nil : request.header(.traceparent)
-        try produce(plan.records, call, route, exchange, traceparent)
+        try produce(plan, call, route, exchange, traceparent)
         table.open(exchange, pending)
         state.metrics.waiting.add(1)
         return .later(within: state.deadline)
@@ -161,7 +162,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     }
 
     private func produce(
-        _ records: [RoutePlan.Record],
+        _ plan: RoutePlan,
         _ call: RouteCall,
         _ route: Int,
         _ exchange: HTTPExchangeID,
@@ -172,14 +173,14 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         let name = dispatcher.routes[route].path.text
         let producer = state.holder.producer
         var bytes = 0
-        for record in records { bytes += record.key.count + record.value.count }
+        plan.forEachRecord { bytes += $0.keyedBy.count + $0.value.count }
         // Loops that look at the same moment may pass the limit by a record each.
         guard producer.outstandingBytes + bytes <= state.maximumInFlightBytes else { throw .overloaded }
         let tag = RecordTag(loop: index, exchange: exchange).rawValue
         do {
-            for record in records {
+            try plan.forEachRecord { record in
                 let topic = record.topic.publishedIndex
-                try record.key.withUnsafeBytes { key in
+                try record.keyedBy.withBytes { key in
                     try record.value.withUnsafeBytes { value in
                         try producer.produce(topicIndex: topic, key: key, value: value, tag: tag) { writer in
                             writer.add(HeaderName.schema, record.schema.id)
@@ -190,7 +191,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
                         }
                     }
                 }
-                state.metrics.recordBytes[topic].add(record.key.count + record.value.count)
+                state.metrics.recordBytes[topic].add(record.keyedBy.count + record.value.count)
             }
         } catch let error as KafkaError {
             // Of several records the first may be on their way: without an entry in the table their reports mean
@@ -233,7 +234,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
 
     private func confirm(
         _ answer: any RouteAnswer,
-        positions: [RecordPosition],
+        positions: RecordPositions,
         _ exchange: HTTPExchangeID,
         _ route: Int,
         _ name: RequestName

@@ -9,7 +9,7 @@ struct PendingTable {
         var name: RequestName
         /// On the monotonic clock, in nanoseconds.
         var producedAt: Int64
-        var positions: [RecordPosition] = []
+        var positions = RecordPositions()
         /// Delivery reports that are still to come.
         var outstanding: Int
     }

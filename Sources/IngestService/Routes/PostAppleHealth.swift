@@ -21,8 +21,8 @@ extension Route {
                 try days.read(try tools.object(call))
                 let request = days.collector.request
                 guard request.badDays < request.dayCount else { throw .invalid(request.errors) }
-                return RoutePlan(
-                    records: try LanePlan(request, tools.writer).records(of: call.identity.user),
+                return try LanePlan(request, tools.writer).plan(
+                    for: call.identity.user,
                     answer: LegacyDaysAnswer(
                         status: 200,
                         json: answer(days: request.days.count, warnings: days.warnings),

@@ -54,10 +54,7 @@ enum DaysPlan {
         guard request.badDays == 0 || (!isStrict && request.badDays < request.dayCount) else {
             throw .invalid(request.errors)
         }
-        return RoutePlan(
-            records: try LanePlan(request, tools.writer).records(of: user),
-            answer: DaysAnswer(request, event: call.event)
-        )
+        return try LanePlan(request, tools.writer).plan(for: user, answer: DaysAnswer(request, event: call.event))
     }
 
     static let description =

@@ -23,8 +23,8 @@ extension Route {
                 writer.key("days")
                 writer.integer(request.days.count)
                 writer.endObject()
-                return RoutePlan(
-                    records: try LanePlan(request, tools.writer).records(of: call.identity.user),
+                return try LanePlan(request, tools.writer).plan(
+                    for: call.identity.user,
                     answer: LegacyDaysAnswer(status: 201, json: writer.bytes, request)
                 )
             }

@@ -18,10 +18,10 @@ extension Route {
                     timeZone: tools.zone(call, fallback: tools.fallbackZone).name,
                     points: read.points
                 )
-                let key = call.identity.user.key
+                let key = RecordKey.user(call.identity.user)
                 return RoutePlan(
                     records: parts.map {
-                        .init(topic: .points, schema: .points1, key: key, value: $0.encoded())
+                        .init(topic: .points, schema: .points1, keyedBy: key, value: $0.encoded())
                     },
                     answer: PointsAnswer(accepted: read.accepted, bad: read.bad, errors: read.errors)
                 )
@@ -80,7 +80,7 @@ final class PointsAnswer: RouteAnswer {
 
     var status: Int { 202 }
 
-    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) {
+    func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) {
         writer.beginObject()
         writer.key("accepted")
         writer.integer(accepted)

@@ -41,9 +41,9 @@ extension RoutePlan {
         let written = Record(
             topic: .devices,
             schema: .device1,
-            key: try DeviceToken.hash(token).hex,
+            keyedBy: .bytes(try DeviceToken.hash(token).hex),
             value: record.encoded()
         )
-        self.init(records: [written], answer: WrittenAnswer(event: call.event))
+        self.init(written, answer: WrittenAnswer(event: call.event))
     }
 }

@@ -9,19 +9,72 @@ struct RoutePlan: Sendable {
     struct Record: Sendable, Hashable {
         var topic: Topic
         var schema: Schema
-        var key: [UInt8]
+        var keyedBy: RecordKey
         var value: [UInt8]
+
+        init(topic: Topic, schema: Schema, keyedBy: RecordKey, value: [UInt8]) {
+            self.topic = topic
+            self.schema = schema
+            self.keyedBy = keyedBy
+            self.value = value
+        }
+
+        var key: [UInt8] { keyedBy.withBytes { Array($0) } }
     }
 
-    var records: [Record]
-    var answer: any RouteAnswer
+    /// Most requests have no more than this one, which needs no memory of its own.
+    private let first: Record?
+    private let others: [Record]
+    let answer: any RouteAnswer
+
+    init(records: [Record], answer: any RouteAnswer) {
+        first = records.first
+        others = Array(records.dropFirst())
+        self.answer = answer
+    }
+
+    init(_ record: Record?, _ second: Record? = nil, answer: any RouteAnswer) {
+        first = record
+        others = second.map { [$0] } ?? []
+        self.answer = answer
+    }
+
+    var records: [Record] { (first.map { [$0] } ?? []) + others }
+    var recordCount: Int { first == nil ? 0 : 1 + others.count }
+
+    func forEachRecord(_ body: (Record) throws -> Void) rethrows {
+        if let first { try body(first) }
+        for record in others { try body(record) }
+    }
+}
+
+/// A record's key.
+enum RecordKey: Sendable, Hashable {
+    case user(UserID)
+    case bytes([UInt8])
+
+    func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
+        switch self {
+        case .user(let user):
+            let text = user.ascii
+            return try text.span.withUnsafeBytes(body)
+        case .bytes(let bytes): return try bytes.withUnsafeBytes(body)
+        }
+    }
+
+    var count: Int {
+        switch self {
+        case .user: 36
+        case .bytes(let bytes): bytes.count
+        }
+    }
 }
 
 /// What a sender is told on success. An object, so that it waits for Kafka without being copied.
 protocol RouteAnswer: AnyObject, Sendable {
     var status: Int { get }
     /// Writes the body, given where the records went.
-    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter)
+    func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter)
     /// Counts the request's items once they are acknowledged.
     func count(in metrics: IngestMetrics)
 }
@@ -29,7 +82,7 @@ protocol RouteAnswer: AnyObject, Sendable {
 extension RouteAnswer {
     func count(in metrics: IngestMetrics) {}
 
-    func body(positions: [RecordPosition]) -> [UInt8] {
+    func body(positions: RecordPositions) -> [UInt8] {
         var writer = JSONWriter()
         writeBody(positions, into: &writer)
         return writer.bytes
@@ -46,7 +99,7 @@ final class FixedAnswer: RouteAnswer {
         self.json = json
     }
 
-    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) { writer.raw(json) }
+    func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) { writer.raw(json) }
 }
 
 /// The answer of routes that write one record: which it is.
@@ -59,12 +112,12 @@ final class WrittenAnswer: RouteAnswer {
 
     var status: Int { 202 }
 
-    func writeBody(_ positions: [RecordPosition], into writer: inout JSONWriter) {
+    func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) {
         writer.beginObject()
         writer.key("event_id")
         writer.string(ascii: event.ascii)
         writer.key("position")
-        writer.string(unescaped: RecordPosition.token(positions))
+        positions.writeToken(into: &writer)
         writer.endObject()
     }
 }
@@ -75,17 +128,9 @@ extension RoutePlan {
         let written = Record(
             topic: .accounts,
             schema: .account1,
-            key: call.identity.user.key,
+            keyedBy: .user(call.identity.user),
             value: record.encoded()
         )
-        self.init(records: [written], answer: WrittenAnswer(event: call.event))
-    }
-}
-
-extension UserID {
-    /// The key of a user's records.
-    var key: [UInt8] {
-        let text = ascii
-        return text.span.withUnsafeBufferPointer { Array($0) }
+        self.init(written, answer: WrittenAnswer(event: call.event))
     }
 }

@@ -1,22 +1,46 @@
 /// Base64url without padding (RFC 7515), strict: no padding, no white space, no stray bits at the end.
 public enum Base64URL {
     public static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
-        [UInt8](unsafeUninitializedCapacity: (bytes.count * 4 + 2) / 3) { text, count in
-            var accumulator: UInt32 = 0
-            var bits = 0
-            for byte in bytes {
-                accumulator = accumulator << 8 | UInt32(byte)
-                bits += 8
-                while bits >= 6 {
-                    bits -= 6
-                    text.initializeElement(at: count, to: character(accumulator >> UInt32(bits) & 63))
-                    count += 1
-                }
-            }
-            guard bits > 0 else { return }
-            text.initializeElement(at: count, to: character(accumulator << UInt32(6 - bits) & 63))
-            count += 1
+        let done = bytes.withContiguousStorageIfAvailable { encode(contiguous: UnsafeRawBufferPointer($0)) }
+        return done ?? Array(bytes).withUnsafeBytes { encode(contiguous: $0) }
+    }
+
+    private static func encode(contiguous bytes: UnsafeRawBufferPointer) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: length(of: bytes.count)) { text, count in
+            if let place = UnsafeMutableRawPointer(text.baseAddress) { count = encode(bytes, to: place) }
         }
+    }
+
+    /// How many characters so many bytes become.
+    public static func length(of count: Int) -> Int { (count * 4 + 2) / 3 }
+
+    /// Writes `length(of: bytes.count)` characters to a place that has them, and gives their number.
+    public static func encode(_ bytes: UnsafeRawBufferPointer, to place: UnsafeMutableRawPointer) -> Int {
+        let text = place.assumingMemoryBound(to: UInt8.self)
+        // Each number is below 64, the table's length.
+        let characters = alphabet.utf8Start
+        var index = 0
+        var count = 0
+        while index + 3 <= bytes.count {
+            let group = Int(bytes[index]) << 16 | Int(bytes[index + 1]) << 8 | Int(bytes[index + 2])
+            text[count] = characters[group >> 18]
+            text[count + 1] = characters[group >> 12 & 63]
+            text[count + 2] = characters[group >> 6 & 63]
+            text[count + 3] = characters[group & 63]
+            index += 3
+            count += 4
+        }
+        guard index < bytes.count else { return count }
+        let first = Int(bytes[index])
+        text[count] = characters[first >> 2]
+        guard index + 1 < bytes.count else {
+            text[count + 1] = characters[first << 4 & 63]
+            return count + 2
+        }
+        let second = Int(bytes[index + 1])
+        text[count + 1] = characters[(first << 4 | second >> 4) & 63]
+        text[count + 2] = characters[second << 2 & 63]
+        return count + 3
     }
 
     /// Appends the decoded bytes; false leaves `bytes` with a part of them.
@@ -55,19 +79,11 @@ public enum Base64URL {
         return accumulator & (1 << UInt32(bits) - 1) == 0
     }
 
-    private static func character(_ value: UInt32) -> UInt8 {
-        switch UInt8(truncatingIfNeeded: value) {
-        case let value where value < 26: 65 + value
-        case let value where value < 52: 71 + value
-        case let value where value < 62: value - 4
-        case 62: UInt8(ascii: "-")
-        default: UInt8(ascii: "_")
-        }
-    }
+    private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
     private static let values: InlineArray<256, UInt8> = {
         var table: InlineArray<256, UInt8> = InlineArray(repeating: 255)
-        for value in UInt32(0)..<64 { table[Int(character(value))] = UInt8(value) }
+        for value in 0..<64 { table[Int(alphabet.utf8Start[value])] = UInt8(value) }
         return table
     }()
 }

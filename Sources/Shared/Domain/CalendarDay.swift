@@ -75,7 +75,8 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
         left.daysSinceEpoch < right.daysSinceEpoch
     }
 
-    private static func length(ofMonth month: Int, year: Int) -> Int {
+    /// How many days a month has; `month` is 1 to 12.
+    public static func length(ofMonth month: Int, year: Int) -> Int {
         switch month {
         case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
         case 4, 6, 9, 11: 30

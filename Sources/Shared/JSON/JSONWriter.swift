@@ -64,25 +64,12 @@ public struct JSONWriter: ~Copyable {
         name.withUTF8 { key(text: $0) }
     }
 
-    /// A prepared key.
+    /// A value that `write` puts where it is told, and whose length it gives. Of the `room` bytes there all may be
+    /// stored to; more are not.
     @inline(__always)
-    public mutating func key(_ name: JSONKey) {
-        beginItem(JSONKey.room)
-        UnsafeMutableRawPointer(start + count).storeBytes(of: name.bytes, as: SIMD32<UInt8>.self)
-        count += name.length
-        needsComma = false
-    }
-
-    /// `"YYYY-MM-DD"`, given the eight bytes up to the day and the day's number.
-    @inline(__always)
-    public mutating func date(prefix: UInt64, day: UInt32) {
-        beginItem(12)
-        let place = UnsafeMutableRawPointer(start + count)
-        place.storeBytes(of: UInt8(ascii: "\""), as: UInt8.self)
-        place.storeBytes(of: prefix, toByteOffset: 1, as: UInt64.self)
-        place.storeBytes(of: DigitPairs.pair(day), toByteOffset: 9, as: UInt16.self)
-        place.storeBytes(of: UInt8(ascii: "\""), toByteOffset: 11, as: UInt8.self)
-        count += 12
+    public mutating func value(room: Int, _ write: (UnsafeMutableRawPointer) -> Int) {
+        beginItem(room)
+        count += write(UnsafeMutableRawPointer(start + count))
         needsComma = true
     }
 
@@ -168,18 +155,7 @@ public struct JSONWriter: ~Copyable {
 
     /// A number given in tenths: `84_210` is written `8421`, `88_075` is written `8807.5`.
     public mutating func tenths(_ value: Int32) {
-        beginItem(16)
-        if value < 0 { put(UInt8(ascii: "-")) }
-        let magnitude = value.magnitude
-        let whole = magnitude / 10
-        let tenth = magnitude - whole * 10
-        count += DigitPairs.write(whole, to: UnsafeMutableRawPointer(start + count))
-        if tenth != 0 {
-            start[count] = UInt8(ascii: ".")
-            start[count + 1] = 48 + UInt8(truncatingIfNeeded: tenth)
-            count += 2
-        }
-        needsComma = true
+        self.value(room: DecimalText.tenthsRoom) { DecimalText.writeTenths(value, to: $0) }
     }
 
     public mutating func bool(_ value: Bool) { literal(value ? "true" : "false") }

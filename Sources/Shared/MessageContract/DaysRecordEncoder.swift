@@ -1,5 +1,5 @@
 public import Domain
-public import JSON
+import JSON
 
 /// What ingest puts into one record: days that are already checked and normalised.
 public struct DaysRecord: Hashable, Sendable {
@@ -11,6 +11,11 @@ public struct DaysRecord: Hashable, Sendable {
             self.date = date
             self.values = values
         }
+
+        /// Where in its memory the values lie, and in them the numbers, one `Int32` a metric, for those who read or
+        /// write them one by one; the date comes first, and the mask in the values.
+        public static let offsetOfValues = MemoryLayout<Day>.offset(of: \.values) ?? MemoryLayout<CalendarDay>.size
+        public static let offsetOfTenths = offsetOfValues + MetricValues.offsetOfTenths
     }
 
     public var source: Source
@@ -41,12 +46,13 @@ public struct DaysRecord: Hashable, Sendable {
     /// The record's value, as JSON that an operator can read.
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reserving: 192 + days.count * 160)
-        encode(into: &writer)
+        var month = MonthMemo()
+        encode(into: &writer, &month)
         return writer.bytes
     }
 
     /// Appends the record's value; an empty `observed_at` and `origin` are left out.
-    public func encode(into writer: inout JSONWriter) {
+    func encode(into writer: inout JSONWriter, _ month: inout MonthMemo) {
         writer.beginObject()
         writer.key("source")
         writer.string(source.name)
@@ -63,32 +69,8 @@ public struct DaysRecord: Hashable, Sendable {
         writer.key("local_date")
         writer.string(ascii: localDate.ascii)
         writer.key("days")
-        let keys = Self.keys
-        var month = MonthMemo()
-        writer.beginArray()
-        let days = days.span
-        for index in days.indices {
-            writer.beginObject()
-            writer.key(keys.date)
-            let date = month.write(days[index].date)
-            writer.date(prefix: date.prefix, day: date.day)
-            for metric in days[index].values.mask {
-                guard let tenths = days[index].values[metric] else { continue }
-                writer.key(keys.metrics[metric.index])
-                writer.tenths(tenths)
-            }
-            writer.endObject()
-        }
-        writer.endArray()
+        DaysText.shared.write(days, into: &writer, &month)
         writer.endObject()
-    }
-
-    private static let keys = Keys()
-
-    private final class Keys: Sendable {
-        let date = JSONKey("date")
-        /// In the order of the metrics' numbers.
-        let metrics = InlineArray<19, JSONKey> { JSONKey(MetricLedger.definitions[$0].name) }
     }
 
     /// The most bytes that a day can take in a record.
@@ -114,6 +96,7 @@ extension CalendarDay {
 /// Encodes record after record in memory that is used again. One belongs to one thread.
 public final class DaysRecordWriter {
     private var writer = JSONWriter(reserving: 8 << 10)
+    private var month = MonthMemo()
     private var value: [UInt8] = []
 
     public init() {}
@@ -121,7 +104,7 @@ public final class DaysRecordWriter {
     /// The same as the record's `encoded()`. The next call uses the array's memory again if nobody holds it by then.
     public func encode(_ record: DaysRecord) -> [UInt8] {
         writer.reset()
-        record.encode(into: &writer)
+        record.encode(into: &writer, &month)
         writer.copy(into: &value)
         return value
     }

@@ -2,7 +2,7 @@ public import Domain
 public import JSON
 
 /// Reads and writes dates of one month after another at the price of two digits each: the days of a request follow
-/// each other, so the calendar is asked once a month.
+/// each other, so the calendar is asked once a month. Two months are known at a time, for requests around the first.
 public struct MonthMemo {
     /// `YYYY-MM-` as it stands in memory.
     @usableFromInline var prefix: UInt64 = 0
@@ -10,6 +10,8 @@ public struct MonthMemo {
     @usableFromInline var dayZero: Int32 = 0
     /// 0: no month is known yet.
     @usableFromInline var length: Int32 = 0
+    /// The same of the month that was met before.
+    private var other: (prefix: UInt64, dayZero: Int32, length: Int32) = (0, 0, 0)
 
     public init() {}
 
@@ -29,10 +31,17 @@ public struct MonthMemo {
     @usableFromInline
     @inline(never)
     mutating func learn(_ text: JSONText) -> CalendarDay? {
-        guard let day = CalendarDay(ascii: text.span), let start = UnsafeRawPointer(text.baseAddress) else {
-            return nil
+        guard let start = UnsafeRawPointer(text.baseAddress) else { return nil }
+        let prefix = start.loadUnaligned(as: UInt64.self)
+        if prefix == other.prefix, other.length > 0 {
+            exchange()
+            let (tens, ones) = (Int32(text[8]) - 48, Int32(text[9]) - 48)
+            let day = tens * 10 + ones
+            let isDay = tens >= 0 && ones >= 0 && ones <= 9 && day >= 1 && day <= length
+            return isDay ? CalendarDay(daysSinceEpoch: dayZero + day) : nil
         }
-        note(day, prefix: start.loadUnaligned(as: UInt64.self))
+        guard let day = CalendarDay(ascii: text.span) else { return nil }
+        note(day, day.civil, prefix)
         return day
     }
 
@@ -48,18 +57,29 @@ public struct MonthMemo {
     @usableFromInline
     @inline(never)
     mutating func learn(_ day: CalendarDay) -> (prefix: UInt64, day: UInt32) {
+        let offset = day.daysSinceEpoch &- other.dayZero
+        if offset >= 1, offset <= other.length {
+            exchange()
+            return (prefix, UInt32(bitPattern: offset))
+        }
         let text = day.ascii
         var word: UInt64 = 0
         for index in 0..<8 { word |= UInt64(text[index]) << UInt64(index * 8) }
-        note(day, prefix: UInt64(littleEndian: word))
-        return (prefix, UInt32(truncatingIfNeeded: day.civil.day))
+        let civil = day.civil
+        note(day, civil, UInt64(littleEndian: word))
+        return (prefix, UInt32(truncatingIfNeeded: civil.day))
     }
 
-    private mutating func note(_ day: CalendarDay, prefix: UInt64) {
-        let first = day.firstOfMonth
+    private mutating func exchange() {
+        let known = (prefix, dayZero, length)
+        (prefix, dayZero, length) = other
+        other = known
+    }
+
+    private mutating func note(_ day: CalendarDay, _ civil: (year: Int, month: Int, day: Int), _ prefix: UInt64) {
+        exchange()
         self.prefix = prefix
-        dayZero = first.advanced(by: -1).daysSinceEpoch
-        // No month is longer than 31 days, so that this is a day of the next.
-        length = Int32(truncatingIfNeeded: first.advanced(by: 31).firstOfMonth.days(since: first))
+        dayZero = day.advanced(by: -civil.day).daysSinceEpoch
+        length = Int32(truncatingIfNeeded: CalendarDay.length(ofMonth: civil.month, year: civil.year))
     }
 }
