@@ -14,6 +14,19 @@ import WakeSimulation
         // It has to have met what it is about.
         #expect(report.accepted > 5000 && report.answered > 2000, "\(report.summary)")
         #expect(report.kills > 10 && report.settled > 10 && report.lateEnds > 5 && report.unknown > 10)
-        #expect(report.mostInADay <= 6)
+        #expect(report.mostInADay <= 6 && report.tokensLost > 50)
+    }
+
+    @Test(arguments: Mistake.allCases)
+    func `a mistake of the workers is found`(_ mistake: Mistake) {
+        var settings = WakeSimulation.Settings(
+            phones: 600,
+            seed: 7,
+            policy: WakePolicy(schedule: SendSchedule(.continuous))
+        )
+        settings.mistake = mistake
+        var simulation = WakeSimulation(settings)
+        let report = simulation.run()
+        #expect(report.faults[mistake.rule, default: 0] > 0, "\(report.summary)")
     }
 }
