@@ -82,7 +82,7 @@ final class WakeScanBenchmark {
     }
 
     private func measure(_ database: WakeScanDatabase) throws {
-        say(try database.database.settings)
+        say(try database.database.settings + ", in huge pages \(WakeScanDatabase.hugeMebibytes) MiB")
         var sides = try sizes.map { try side($0, database) }
         // The first is not counted: catalogs are read, plans are made.
         for round in 0...rounds {

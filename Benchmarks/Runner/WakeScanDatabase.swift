@@ -30,12 +30,26 @@ final class WakeScanDatabase {
         database = try BenchmarkDatabase(in: folder, changed: changed)
     }
 
-    /// What most of the tables of all sizes fit in, and leaves the machine the other half.
+    /// What the tables of all sizes fit in, if half of the machine's free memory is enough; of huge pages all that are
+    /// there, if any are.
     static func sharedMebibytes(users: Int) -> Int {
+        let wanted = users / 1000 * 8 / 10
+        let huge = memory("HugePages_Free:") * memory("Hugepagesize:") / 1024
+        // The server keeps a little more than the buffers there.
+        if huge > 1024 { return min(wanted, huge * 96 / 100) }
+        return max(256, min(wanted, memory("MemAvailable:") / 1024 / 2))
+    }
+
+    /// How much of the server's memory is in huge pages, in MiB.
+    static var hugeMebibytes: Int {
+        let used = memory("HugePages_Total:") - memory("HugePages_Free:") + memory("HugePages_Rsvd:")
+        return used * memory("Hugepagesize:") / 1024
+    }
+
+    private static func memory(_ name: String) -> Int {
         let text = (try? String(contentsOfFile: "/proc/meminfo", encoding: .utf8)) ?? ""
-        let line = text.split(separator: "\n").first { $0.hasPrefix("MemAvailable:") }
-        let kibibytes = line?.split(separator: " ").compactMap { Int($0) }.first ?? 2 << 20
-        return max(256, min(users / 1000, kibibytes / 1024 / 2))
+        let line = text.split(separator: "\n").first { $0.hasPrefix(name) }
+        return line?.split(separator: " ").compactMap { Int($0) }.first ?? 0
     }
 
     func url(_ users: Int) throws -> String { try database.url(Self.name(users)) }
