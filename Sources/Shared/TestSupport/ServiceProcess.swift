@@ -59,9 +59,11 @@ public final class ServiceProcess {
         try Eventually.holds("\(name) ends", seconds: 10) { !self.isRunning }
     }
 
-    /// SIGTERM, and the status it ends with.
+    /// SIGTERM, and the status it ends with. A program that has not yet said a word does not listen for signals either:
+    /// it is given the time to.
     @discardableResult
     public func stop(seconds: Int = 20) throws -> Int32 {
+        try Eventually.holds("\(name) says something", seconds: seconds) { !self.output.isEmpty || !self.isRunning }
         child.terminate()
         return try waitForExit(seconds: seconds)
     }
