@@ -257,7 +257,9 @@ let cTargets: Set = ["CBareWalk", "CLLHTTP", "CLoad", "CMockListener", "CSimdJSO
 
 /// Modules that every request goes through. In release builds the runtime does not look there whether two accesses to
 /// a property overlap: a fiftieth of a request's time. Debug builds, and so all tests, still look.
-let hotModules: Set = ["Authentication", "HTTPServer", "IngestService", "JSON", "Kafka", "MessageContract"]
+let hotModules: Set = [
+    "Authentication", "HTTP2", "HTTPServer", "IngestService", "JSON", "Kafka", "MessageContract", "Push",
+]
 
 // Every Swift target gets the same settings, so none can fall behind.
 for target in package.targets where target.type != .system && !cTargets.contains(target.name) {
