@@ -258,11 +258,11 @@ let package = Package(
 let memorySafeModules: Set = ["Configuration", "Domain", "WakeRules"]
 let cTargets: Set = ["CBareWalk", "CLLHTTP", "CLoad", "CMockListener", "CSimdJSON", "ingest-floor"]
 
-/// Modules that every request or every day goes through. In release builds the runtime does not look there whether two
-/// accesses to a property overlap: a fiftieth of a request's time. Debug builds, and so all tests, still look.
+/// Modules that every request, every day or every push goes through. In release builds the runtime does not look there
+/// whether two accesses to a property overlap: a fiftieth of a request's time. Debug builds, and so all tests, still look.
 let hotModules: Set = [
-    "Aggregation", "AggregatorWorker", "Authentication", "HTTPServer", "IngestService", "JSON", "Kafka",
-    "MessageContract", "Postgres", "Storage",
+    "Aggregation", "AggregatorWorker", "Authentication", "HTTP2", "HTTPServer", "IngestService", "JSON", "Kafka",
+    "MessageContract", "Postgres", "Push", "Storage",
 ]
 
 // Every Swift target gets the same settings, so none can fall behind.

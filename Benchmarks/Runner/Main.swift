@@ -21,6 +21,8 @@ struct Main {
             case (["aggregator"], 0): try AggregatorBenchmark(isQuick: isQuick).run()
             case (["wake-push"], 0): try WakePushBenchmark(isQuick: isQuick).run()
             case (["wake-scan"], 0): try WakeScanBenchmark(isQuick: isQuick).run()
+            case (let words, 0) where words.count == 3 && words[0] == "wake-scan" && words[2].contains("/"):
+                try WakeScanBenchmark(isQuick: isQuick).run(words[1], in: words[2])
             case (["replay"], 0): try ReplayBenchmark(isQuick: isQuick).run()
             case (["decode"], 0): say(try DecodeBenchmark(days: 15).summary)
             case (["soak"], 1): if try !Soak(seconds: max(6, numbers[0])).run() { exit(1) }
@@ -31,7 +33,7 @@ struct Main {
             default:
                 say(
                     "usage: benchmarks ingest [--quick] | aggregator [--quick] | replay [--quick] | decode"
-                        + " | wake-push [--quick] | wake-scan [--quick]"
+                        + " | wake-push [--quick] | wake-scan [load FOLDER | measure FOLDER] [--quick]"
                         + " | soak SECONDS"
                         + " | load ours|floor|rust|go CONNECTIONS DAYS SECONDS"
                         + " | compare [PROGRAM][,NAME=VALUE]…|floor|rust|go …",

@@ -264,8 +264,6 @@ import WakeRules
         #expect(try store.conclude(ends, policy, now: now).written == 2)
         try store.deactivate(claims.flatMap(\.tokens).map { ($0, now) })
         try store.addStop(WakeStop(lane: "fcm", topic: nil, code: "x", until: nil), now: now)
-        _ = try store.pause()
-        _ = try store.resume()
         let settings = PostgresConnection.recommendedSettings + [("role", "daybook_wake")]
         let connection = try PostgresConnection(url: database.url, applicationName: "wake", settings: settings)
         try SchemaGate.check(connection, build: 2)

@@ -68,19 +68,16 @@ import Testing
     }
 
     @Test(arguments: [0, 9, 10, 99, 100, 1_767_240_000, 9_223_372_036_854, -5])
-    func `an expiration is written in plain digits`(seconds: Int64) {
-        var values: [UInt8] = []
-        let request = PushRequest(
-            id: 1,
-            token: PushToken("ab"),
-            lane: .production,
-            appID: "",
-            expiration: Instant(microseconds: seconds.multipliedReportingOverflow(by: 1_000_000).partialValue)
-        )
-        let lengths = RequestText.apnsValues(request, into: &values)
-        #expect(String(decoding: values[..<lengths.0], as: UTF8.self) == "/3/device/ab")
-        #expect(String(decoding: values[lengths.0...], as: UTF8.self) == String(max(0, seconds)))
-        #expect(lengths.0 + lengths.1 == values.count)
+    func `an expiration is written in plain digits`(seconds: Int64) throws {
+        let scene = try Scene()
+        let expiration = Instant(microseconds: seconds.multipliedReportingOverflow(by: 1_000_000).partialValue)
+        #expect(scene.outcome(1, expiration: expiration) == .accepted)
+        // Others between it and the next with the same: the headers that requests share are made anew each time.
+        #expect(scene.outcome(2, expiration: Scene.now) == .accepted)
+        #expect(scene.outcome(3, expiration: expiration) == .accepted)
+        let sent = scene.standIn.received.map { $0.header("apns-expiration") }
+        let digits = String(max(0, seconds))
+        #expect(sent == [digits, String(Scene.now.microseconds / 1_000_000), digits])
     }
 
     @Test func `a token is never shown`() {

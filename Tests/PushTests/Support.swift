@@ -190,9 +190,15 @@ final class Scene {
     }
 
     /// Sends one and waits for its end.
-    func outcome(_ id: Int, token: String? = nil, lane: PushLane = .production, appID: String = "") -> PushOutcome? {
+    func outcome(
+        _ id: Int,
+        token: String? = nil,
+        lane: PushLane = .production,
+        appID: String = "",
+        expiration: Instant = now.advanced(bySeconds: 14_400)
+    ) -> PushOutcome? {
         let before = collector.endedCount
-        send(id, token: token, lane: lane, appID: appID)
+        send(id, token: token, lane: lane, appID: appID, expiration: expiration)
         guard collector.wait(ended: before + 1) else { return nil }
         return collector.outcome(UInt64(id))
     }

@@ -309,7 +309,9 @@ import Testing
         let aggregator = try pipeline.startWorker()
         let ingest = try IngestUnderTest(on: kafka, prefix: "", partitions: 2, makesTopics: false)
         let user = IngestUnderTest.user
-        for _ in 0..<40 { #expect(try ingest.post("{}", "bad.token.here").status == 401) }
+        // Good tokens, and a key that is not theirs: what is malformed is the client's own fault, and counts nowhere.
+        let token = try IngestUnderTest.token(secret: "a key that was rotated before its time, 32 bytes")
+        for _ in 0..<40 { #expect(try ingest.post("{}", token).status == 401) }
 
         let test = try WakeWorkerUnderTest(databaseURL: pipeline.databaseURL)
         try Eventually.holds("the heartbeats' counts are applied", seconds: 60) {
@@ -318,13 +320,9 @@ import Testing
         // Stale for 30 hours, as an archive would publish it; and a token.
         let publisher = try pipeline.publisher()
         let today = WakeWorkerUnderTest.now.day(secondsFromUTC: 0)
-        try publisher.publish(
-            user,
-            .appleHealth,
-            receivedAt: WakeWorkerUnderTest.hoursAgo(30),
-            localDate: today,
-            [(today, [.steps: 10_000])]
-        )
+        let then = WakeWorkerUnderTest.hoursAgo(30)
+        let day = then.day(secondsFromUTC: 0)
+        try publisher.publish(user, .appleHealth, receivedAt: then, localDate: day, [(day, [.steps: 10_000])])
         try publisher.flush()
         try Eventually.holds("the user is on the schedule", seconds: 60) { try test.count("wake_schedule") == 1 }
         let worker = try test.start()

@@ -119,6 +119,21 @@ import Testing
         #expect(try worker.stop() == 0, "\(worker.output.suffix(1000))")
     }
 
+    @Test func `the worker's role is what it works with: without a right it says so, with it wakes go on`() throws {
+        let test = try WakeWorkerUnderTest()
+        try test.addStale(0..<3)
+        try test.connection.simpleQuery("REVOKE INSERT ON push_sends FROM daybook_wake")
+        let worker = try test.start()
+        let said = try worker.waitForLog("the database is away or refuses; trying again", key: "error")
+        #expect(said.contains("42501"), "\(said)")
+        #expect(test.standIn.received.isEmpty)
+        #expect(try test.count("wake_schedule WHERE last_wake_at > 0 OR claimed_until > 0") == 0)
+        try test.connection.simpleQuery("SELECT grant_daybook_roles()")
+        try test.waitForEnds(3, of: worker)
+        #expect(try test.count("push_sends WHERE outcome = 'accepted'") == 3)
+        #expect(try worker.stop() == 0, "\(worker.output.suffix(1000))")
+    }
+
     @Test func `SIGTERM drains: what is under way is written down, what was not sent is free again`() throws {
         let test = try WakeWorkerUnderTest(
             StandInScript(others: [StandInScript.Reply().with { $0.delayMilliseconds = 700 }])

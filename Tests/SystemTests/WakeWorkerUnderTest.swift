@@ -13,7 +13,7 @@ final class WakeWorkerUnderTest {
     let connection: PostgresConnection
     let standIn: PushStandIn
     let reports: WakeReports
-    private let folder: String
+    let folder: String
 
     static let app = "com.example"
     private static let partitions = 4
@@ -62,9 +62,14 @@ final class WakeWorkerUnderTest {
         )
     }
 
+    /// Workers connect as a member of their own role would: with no more rights than it has.
+    private var workerURL: String {
+        databaseURL + (databaseURL.contains("?") ? "&" : "?") + "options=-c%20role%3Ddaybook_wake"
+    }
+
     func environment(port: UInt16? = nil) -> [String: String] {
         [
-            "DAYBOOK_DATABASE_URL": databaseURL,
+            "DAYBOOK_DATABASE_URL": workerURL,
             "DAYBOOK_ADMIN_ADDRESS": "127.0.0.1:0",
             "DAYBOOK_WAKE_SCHEDULE": "continuous",
             "DAYBOOK_WAKE_SCAN_INTERVAL_MS": "50",

@@ -19,7 +19,7 @@ extension WakeSimulation {
         if phone.habit == .cloudOnly, !phone.sends.isEmpty { report.fault("cloud data alone is no reason to wake") }
         checkDays(spent)
         checkSpacing(number, spent)
-        checkWaiting(number, spent)
+        checkWaiting(number)
     }
 
     private mutating func checkDays(_ spent: [Phone.Send]) {
@@ -51,77 +51,93 @@ extension WakeSimulation {
             guard place > 0 else { continue }
             let distance = now - spent[place - 1].wakeAt
             if distance < 4 * Self.hour { report.fault("never twice in the spacing") }
-            let strikes = Self.strikes(before: place, spent, seen.max() ?? 0, forgiven: shut)
+            let strikes = strikes(before: place, spent, seen.max() ?? 0)
             if strikes >= 3, distance < Self.day { report.fault("a day after three unanswered") }
         }
     }
 
     /// Accepted wakes in a row, back from the one before `place`, since the last push that was seen.
-    private static func strikes(before place: Int, _ spent: [Phone.Send], _ lastPush: Int64, forgiven: Range<Int64>)
-        -> Int
-    {
+    private func strikes(before place: Int, _ spent: [Phone.Send], _ lastPush: Int64) -> Int {
         var strikes = 0
         for send in spent[..<place].reversed() {
             guard send.wakeAt >= lastPush else { break }
-            // Its answer may not have got in.
-            let isForgiven = send.wakeAt < forgiven.upperBound && send.wakeAt + 4 * hour > forgiven.lowerBound
-            if send.outcome == .accepted, !isForgiven { strikes += 1 }
+            if isStrike(send) { strikes += 1 }
         }
         return strikes
     }
 
-    /// Whoever is due is woken in the next round: by the plain rules there is a time from which on the user was due;
-    /// from there to the wake, nothing but the schedule and our own outages may pass.
-    private mutating func checkWaiting(_ number: Int, _ spent: [Phone.Send]) {
-        let phone = phones[number]
-        guard phone.habit != .cloudOnly, phone.habit != .tokenDies else { return }
-        let pushes = applied[number].sorted { $0.receivedAt < $1.receivedAt }
-        guard let first = pushes.first else { return }
-        var place = 0
-        var dueSince = first.receivedAt + 4 * Self.hour
-        var next = 1
-        var unanswered = 0
-        var lastPush = first.receivedAt
-        var lastWake: Int64 = 0
-        func due() -> Int64 {
-            let wakeDue = lastWake == 0 ? 0 : lastWake + (unanswered >= 3 ? Self.day : 4 * Self.hour)
-            return max(lastPush + 4 * Self.hour, wakeDue)
-        }
-        while next < pushes.count || place < spent.count {
-            let isPush = next < pushes.count && (place >= spent.count || pushes[next].receivedAt <= spent[place].wakeAt)
-            let now = isPush ? pushes[next].receivedAt : spent[place].wakeAt
-            waited(from: dueSince, to: now)
-            if isPush {
-                lastPush = now
-                if now > lastWake { unanswered = 0 }
-                next += 1
-            } else {
-                lastWake = now
-                if spent[place].outcome == .accepted { unanswered += 1 }
-                place += 1
-            }
-            dueSince = due()
-        }
-        waited(from: dueSince, to: end)
+    /// Accepted, and its answer could have got in.
+    private func isStrike(_ send: Phone.Send) -> Bool {
+        let isForgiven = send.wakeAt <= shut.upperBound && send.wakeAt + 4 * Self.hour > shut.lowerBound
+        return send.outcome == .accepted && !isForgiven
     }
 
-    private mutating func waited(from due: Int64, to now: Int64) {
-        guard now > due else { return }
-        var ours: Int64 = 0
-        for stretch in [lag, shut, outage, slow] {
-            // And a while for who was put off meanwhile.
-            let until = stretch.upperBound + 900 * Self.second
-            ours += max(0, min(now, until) - max(due, stretch.lowerBound))
+    // MARK: Nobody is starved
+
+    /// By the plain rules there is a time from which on the user is due, after each push and each try. From there to
+    /// the next of them, nothing but the schedule, a scan and what is our fault may pass.
+    private mutating func checkWaiting(_ number: Int) {
+        let phone = phones[number]
+        guard phone.habit != .cloudOnly else { return }
+        let pushes = applied[number].map(\.receivedAt).sorted()
+        guard var lastPush = pushes.first else { return }
+        var strikes = 0
+        var lastWake: Int64 = 0
+        var retryAt: Int64 = 0
+        func due() -> Int64 {
+            let wakeDue = lastWake == 0 ? 0 : lastWake + (strikes >= 3 ? Self.day : 4 * Self.hour)
+            return max(lastPush + 4 * Self.hour, wakeDue, retryAt, phone.firstRegisteredAt)
         }
-        let waited = Int((now - due - ours) / Self.second)
+        var (place, next) = (0, 1)
+        while next < pushes.count || place < phone.sends.count {
+            let isPush =
+                next < pushes.count && (place >= phone.sends.count || pushes[next] <= phone.sends[place].wakeAt)
+            let now = isPush ? pushes[next] : phone.sends[place].wakeAt
+            waited(phone, from: due(), to: now)
+            if isPush {
+                lastPush = now
+                if now > lastWake { strikes = 0 }
+                next += 1
+                continue
+            }
+            let send = phone.sends[place]
+            if send.outcome == .notSpent {
+                // A quarter of an hour later, unless the token turned out to be dead.
+                retryAt = send.endedAt
+                if phone.withoutToken?.lowerBound != send.endedAt { retryAt += 900 * Self.second }
+            } else {
+                lastWake = now
+                if isStrike(send) { strikes += 1 }
+            }
+            place += 1
+        }
+        waited(phone, from: due(), to: end)
+    }
+
+    private mutating func waited(_ phone: Phone, from due: Int64, to now: Int64) {
+        guard now > due else { return }
+        // Whoever is put off is looked at again after four and a half minutes at most, and a scan's time.
+        let again = 290 * Self.second
+        // Refusals count for as long as they are most of ten minutes.
+        var excuses = [
+            shut.lowerBound..<shut.upperBound + 300 * Self.second + again,
+            outage.lowerBound..<outage.upperBound + Self.scanSeconds * Self.second,
+            slow.lowerBound..<slow.upperBound + Int64(ClockWatch.settlingSeconds) * Self.second,
+        ]
+        if lags(phone, lag.lowerBound) { excuses.append(lag.lowerBound..<lag.upperBound + again) }
+        // From the answer that calls the last token dead until there is another one.
+        if let gap = phone.withoutToken { excuses.append(gap) }
+        let excused = excuses.reduce(0) { $0 + max(0, min(now, $1.upperBound) - max(due, $1.lowerBound)) }
+        let waited = Int((now - due - excused) / Self.second)
         report.longestWait = max(report.longestWait, waited)
         if waited > longestWaitSeconds { report.fault("nobody is starved") }
     }
 
-    /// The hourly schedule, a push that was refused and tried again, and a scan or two.
+    /// The user's turn comes within the hour, a scan within its interval; and all workers may have been killed at once,
+    /// of which the first is back within five minutes.
     private var longestWaitSeconds: Int {
         let schedule: Int
         if case .hourly = settings.policy.schedule.kind { schedule = 3600 } else { schedule = 0 }
-        return schedule + 3 * 1200 + 120
+        return schedule + Int(Self.scanSeconds) + settings.workers + 300
     }
 }

@@ -12,7 +12,7 @@ extension WakeSimulation {
 
     /// A look of a worker's, at every turn. Returns whether the clock is one to decide by.
     mutating func watchClock(_ worker: Int, _ now: Int64) -> Bool {
-        guard settings.watchesClock else { return true }
+        guard settings.mistake != .ignoresClock else { return true }
         let boot = (now - start) * 1000
         if let (jump, lastSeen) = watches[worker].look(Instant(microseconds: clock(now)), between: boot, and: boot) {
             report.jumps += 1

@@ -12,7 +12,7 @@ public enum Habit: Int, CaseIterable, Sendable {
     case atNight
     /// Answers, until its token dies; a new one is registered some days later.
     case tokenDies
-    /// Two phones, each of which answers half of the wakes.
+    /// Two phones, each of which answers half of the wakes, until the token of one of them dies.
     case twoDevices
     /// A cloud source alone, which delivers every hour: nothing on the device is connected.
     case cloudOnly
@@ -43,14 +43,19 @@ struct Phone {
     /// When the only or the first token was registered, and when it died.
     var registeredAt: Int64
     var diesAt: Int64 = .max
-    /// A dead token that was found out.
+    /// A dead token that was found out. Of two phones it is the second one's, and the user has the other one still.
     var isDeactivated = false
+    let firstRegisteredAt: Int64
+    /// From the answer that called the only token dead until there was another one.
+    var withoutToken: Range<Int64>?
     /// Wakes by their claim, for the record.
     var sends: [Send] = []
 
     struct Send {
         /// By the right time; rows have the database's.
         let wakeAt: Int64
+        /// When the worker was told of its end; 0 where it never was.
+        var endedAt: Int64 = 0
         var outcome: Outcome?
         var answeredAt: Int64 = 0
     }
@@ -59,11 +64,27 @@ struct Phone {
         case accepted, unknown, notSpent
     }
 
+    init(user: UserID, bucket: Int, habit: Habit, registeredAt: Int64) {
+        self.user = user
+        self.bucket = bucket
+        self.habit = habit
+        self.registeredAt = registeredAt
+        firstRegisteredAt = registeredAt
+    }
+
+    /// Of two phones one stays.
+    var hasLastToken: Bool { habit != .twoDevices || isDeactivated }
+
     func tokens() -> [WakeToken] {
-        guard !isDeactivated else { return [] }
-        let token = WakeToken(
+        let first = token(0)
+        if habit == .twoDevices { return isDeactivated ? [first] : [first, token(1)] }
+        return isDeactivated ? [] : [first]
+    }
+
+    private func token(_ number: UInt8) -> WakeToken {
+        WakeToken(
             user: user,
-            hash: DeviceTokenHash(InlineArray(repeating: 0)),
+            hash: DeviceTokenHash(InlineArray(repeating: number)),
             registration: DeviceRegistration(token: "", platform: .ios),
             registered: Version(
                 observedAt: nil,
@@ -71,7 +92,6 @@ struct Phone {
                 event: EventID(high: 0, low: 0)
             )
         )
-        return habit == .twoDevices ? [token, token] : [token]
     }
 
     func facts(_ schedule: WakeSchedule) -> WakeFacts {

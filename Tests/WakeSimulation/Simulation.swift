@@ -13,8 +13,8 @@ public struct WakeSimulation {
         public var policy: WakePolicy
         /// Of a thousand rounds of claims, how many end with the worker killed before, while or after it sends.
         public var killsPerThousand: UInt64 = 20
-        /// Whether workers heed a clock that jumps.
-        public var watchesClock = true
+        /// A mistake that the workers make, for a test of the second model.
+        public var mistake: Mistake?
 
         public init(phones: Int, days: Int = 14, seed: UInt64 = 1, policy: WakePolicy) {
             self.phones = phones
@@ -37,6 +37,7 @@ public struct WakeSimulation {
         public var looks = 0
         /// Of the clock, as workers saw them.
         public var jumps = 0
+        public var tokensLost = 0
         public var mostInADay = 0
         /// The longest that somebody who was due had to wait, beside the schedule and outages of ours; seconds.
         public var longestWait = 0
@@ -51,7 +52,8 @@ public struct WakeSimulation {
             return """
                   wakes \(wakes): accepted \(accepted), unknown \(unknown); answered \(answered); not spent \(notSpent)
                   by habit: \(habits)
-                  kills \(kills), settled \(settled), late ends \(lateEnds), looks \(looks), clock jumps seen \(jumps)
+                  tokens lost \(tokensLost), kills \(kills), settled \(settled), late ends \(lateEnds), looks \(looks)
+                  clock jumps seen \(jumps)
                   most in a day \(mostInADay), longest wait beside the schedule and outages \(longestWait) s
                   broken rules: \(broken.isEmpty ? "none" : broken)
                 """
@@ -134,7 +136,9 @@ public struct WakeSimulation {
         }
         let begin = start + Int64.random(in: 0..<Self.day, using: &random)
         var phone = Phone(user: user, bucket: Int(random.next() % 4096), habit: habit, registeredAt: begin)
-        if habit == .tokenDies { phone.diesAt = begin + Int64.random(in: 2 * Self.day..<6 * Self.day, using: &random) }
+        if habit == .tokenDies || habit == .twoDevices {
+            phone.diesAt = begin + Int64.random(in: 2 * Self.day..<6 * Self.day, using: &random)
+        }
         phones.append(phone)
         applied.append([])
         events.plan(.register(phone: number), at: begin)
@@ -187,6 +191,7 @@ public struct WakeSimulation {
         }
         phones[number].openWakeAt = open
         guard var schedule = phones[number].schedule else { return }
+        if settings.mistake == .doesNotHeal { return }
         schedule.heal(pushedAt: receivedAt, struckSince: struck)
         write(number, schedule)
     }
@@ -194,6 +199,8 @@ public struct WakeSimulation {
     private mutating func register(_ number: Int, _ time: Int64) {
         phones[number].registeredAt = time
         phones[number].isDeactivated = false
+        if let gap = phones[number].withoutToken { phones[number].withoutToken = gap.lowerBound..<time }
+        if settings.mistake == .doesNotBringForward { return }
         if phones[number].lastPushAt != nil { bringForward(number, time) }
     }
 
@@ -214,7 +221,9 @@ public struct WakeSimulation {
         case .answers, .tokenDies: true
         case .forceQuit, .cloudOnly: false
         case .atNight: ((time - start) % Self.day) / Self.hour >= 22 || ((time - start) % Self.day) / Self.hour < 6
-        case .twoDevices: random.next() % 4 != 0
+        case .twoDevices:
+            phones[number].diesAt <= time || phones[number].isDeactivated
+                ? random.next() % 2 != 0 : random.next() % 4 != 0
         }
     }
 }

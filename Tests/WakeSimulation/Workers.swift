@@ -19,7 +19,11 @@ extension WakeSimulation {
             counts: [4],
             door: DoorCounts(requests: requests, answered: answered)
         )
-        if now >= shut.lowerBound {
+        if settings.mistake == .ignoresLag {
+            for partition in state.appliedThrough.keys { state.appliedThrough[partition] = now }
+        }
+        if settings.mistake == .ignoresDoor { state.door = DoorCounts() }
+        if now >= shut.lowerBound, settings.mistake != .doesNotForgive {
             state.doorShutSince = Instant(microseconds: shut.lowerBound)
             state.doorShutAt = Instant(microseconds: min(now, shut.upperBound))
         }
@@ -33,22 +37,26 @@ extension WakeSimulation {
         var state = pipeline(now)
         state.clockJump = clockJump
         let time = Instant(microseconds: clock(now))
+        let policy = policy
         guard !state.isBehindEverywhere(at: time, settings.policy) else { return }
         var claims: [(phone: Int, claim: Int64)] = []
         var looked = 0
         while let (dueAt, phone) = index.first, dueAt <= time.microseconds, looked < 2000 {
             index.removeFirst()
             // An old entry: the row has moved on.
-            guard let schedule = phones[phone].schedule, schedule.dueAt == dueAt else { continue }
+            guard var schedule = phones[phone].schedule, schedule.dueAt == dueAt else { continue }
             looked += 1
-            let decision = WakeDecision(phones[phone].facts(schedule), state, settings.policy, now: time)
+            if settings.mistake == .doesNotCountStrikes { schedule.unanswered = 0 }
+            if settings.mistake == .losesUsers, phone.isMultiple(of: 50) { continue }
+            let decision = WakeDecision(phones[phone].facts(schedule), state, policy, now: time)
             var row = decision.schedule
             if decision.settlesClaim {
                 report.settled += 1
                 finish(phone, schedule.lastWakeAt, .unknown)
             }
             switch decision.action {
-            case .wake:
+            case .wake(let tokens):
+                if Set(tokens.map(\.hash)).count != tokens.count { report.fault("each token once") }
                 row.open(at: time, leaseSeconds: Self.leaseSeconds)
                 claims.append((phone, row.claim))
                 phones[phone].sends.append(.init(wakeAt: now))
@@ -79,7 +87,8 @@ extension WakeSimulation {
 
     /// With `isLast` the worker dies with this push on its way: its end reaches nobody.
     private mutating func send(_ phone: Int, _ claim: Int64, _ now: Int64, isLast: Bool) {
-        let isDead = phones[phone].diesAt <= now
+        // Of two phones the other one is still there.
+        let isDead = phones[phone].diesAt <= now && phones[phone].hasLastToken
         var outcome = Phone.Outcome.accepted
         let chance = random.next() % 1000
         if isDead || chance < 5 { outcome = .notSpent } else if chance < 8 { outcome = .unknown }
@@ -107,26 +116,31 @@ extension WakeSimulation {
         case .unknown: conclusion = .unknown
         case .notSpent:
             // A dead token is deactivated at once, else it is tried again a quarter of an hour later.
-            let isDead = phones[phone].diesAt <= now
-            let retryAt = clock(isDead ? now : now + 900 * Self.second)
-            conclusion = .notSpent(retryAt: Instant(microseconds: retryAt))
+            let isDead = phones[phone].diesAt <= now && phones[phone].hasLastToken
+            let pause = settings.mistake == .doesNotRetry ? 4 * Self.hour : 900 * Self.second
+            conclusion = .notSpent(retryAt: Instant(microseconds: clock(isDead ? now : now + pause)))
         }
         guard schedule.conclude(conclusion, claim: claim, wakeAt: clock(wakeAt), by: settings.policy) else {
             report.lateEnds += 1
             return
         }
         finish(phone, clock(wakeAt), outcome)
-        if outcome == .notSpent {
-            if phones[phone].openWakeAt == clock(wakeAt) { phones[phone].openWakeAt = 0 }
-            if phones[phone].diesAt <= now { bury(phone, now) }
+        if let place = phones[phone].sends.lastIndex(where: { $0.wakeAt == wakeAt }) {
+            phones[phone].sends[place].endedAt = now
         }
+        if outcome == .notSpent, phones[phone].openWakeAt == clock(wakeAt) { phones[phone].openWakeAt = 0 }
+        if phones[phone].diesAt <= wakeAt, outcome != .unknown { bury(phone, now) }
         write(phone, schedule)
     }
 
-    /// The token is gone; its owner gets another one some days later.
+    /// The token is gone; the owner of the only one gets another one some days later.
     private mutating func bury(_ phone: Int, _ now: Int64) {
+        report.tokensLost += 1
+        let wasLast = phones[phone].hasLastToken
         phones[phone].isDeactivated = true
         phones[phone].diesAt = .max
+        guard wasLast else { return }
+        phones[phone].withoutToken = now..<Int64.max
         events.plan(.register(phone: phone), at: now + Int64.random(in: Self.day..<4 * Self.day, using: &random))
     }
 

@@ -19,22 +19,37 @@ final class BenchmarkDatabase {
         "max_wal_size", "data_checksums", "autovacuum",
     ]
 
-    init() throws {
-        cluster = try PrivatePostgres.makeCluster(mode: .durable)
+    /// - Parameters:
+    ///   - folder: where it is or is to be; nil takes a new one.
+    ///   - changed: what is not PostgreSQL's default.
+    /// - Throws: if it can't be made or started.
+    init(in folder: String? = nil, changed: [(String, String)] = BenchmarkDatabase.changed) throws {
+        if let folder {
+            let location = try PostgresClusterLocation.locate(stateFolder: folder, fallbackName: "benchmark")
+            cluster = PostgresCluster(location: location)
+        } else {
+            cluster = try PrivatePostgres.makeCluster(mode: .durable)
+        }
         try cluster.start()
         let first = try PostgresConnection(url: cluster.socketURL(), applicationName: "benchmark", settings: [])
-        for (name, value) in Self.changed { try first.simpleQuery("ALTER SYSTEM SET \(name) = '\(value)'") }
+        try first.simpleQuery("ALTER SYSTEM RESET ALL")
+        for (name, value) in changed { try first.simpleQuery("ALTER SYSTEM SET \(name) = '\(value)'") }
         first.close()
         cluster.stop()
         try cluster.start()
         onlooker = try PostgresConnection(url: cluster.socketURL(), applicationName: "benchmark", settings: [])
     }
 
-    /// Ends the server and removes everything.
-    func stop() {
+    /// Ends the server; what it holds stays.
+    func end() {
         onlooker.close()
         for connection in onlookers.values { connection.close() }
         cluster.stop()
+    }
+
+    /// Ends the server and removes everything.
+    func stop() {
+        end()
         try? cluster.location.removeAll()
         try? FileManager.default.removeItem(
             atPath: (cluster.location.passwordFile as NSString).deletingLastPathComponent

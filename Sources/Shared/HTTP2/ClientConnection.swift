@@ -96,25 +96,22 @@ public final class ClientConnection {
     /// How many streams the server allows at once.
     public var streamLimit: Int { session?.streamLimit ?? 0 }
 
-    /// Submits a request; `flush` writes it. The values of headers that vary (at most two) stand in `values` one after
-    /// the other.
+    /// Submits a request; `flush` writes it.
     ///
     /// - Parameters:
     ///   - headers: shared with other requests.
-    ///   - values: of those that vary.
-    ///   - lengths: of each of them.
+    ///   - value: of the header that varies; empty if none does.
     ///   - body: the request's.
     ///   - now: for `openStreams(before:)`.
     /// - Returns: the number that its end is reported under; nil if the connection takes no more.
     public func submit(
         _ headers: RequestHeaders,
-        values: [UInt8],
-        lengths: (Int, Int),
+        value: [UInt8],
         body: HTTP2Body,
         now: Int64
     ) -> Int? {
         guard isOpen, !isGoingAway else { return nil }
-        return session?.submit(headers, values: values, lengths: lengths, body: body, now: now)
+        return session?.submit(headers, value: value, body: body, now: now)
     }
 
     /// Gives a request up: it ends as lost, unless it was never written.
@@ -138,7 +135,8 @@ public final class ClientConnection {
         handler.closed(self, failure)
     }
 
-    /// Goes on as far as the socket lets it.
+    /// Goes on as far as the socket lets it. On an open connection it reads; whoever drives it calls `flush` after, so
+    /// that what answers gave rise to goes out in one record with what the protocol has to say.
     public func advance(isReadable: Bool, isWritable: Bool) {
         do throws(HTTP2Failure) {
             switch phase {
@@ -147,7 +145,6 @@ public final class ClientConnection {
             case .handshake(let stream): try handshake(stream)
             case .open(let stream):
                 if isReadable || isBlocked { try read(stream) }
-                flush()
             case .closed: break
             }
         } catch {
@@ -174,7 +171,7 @@ public final class ClientConnection {
                 return
             case .end:
                 // What the server wrote before it closed still counts.
-                do throws(HTTP2Failure) { try read(stream) } catch { return close(error) }
+                do throws(HTTP2Failure) { try read(stream, toEnd: true) } catch { return close(error) }
                 return close(HTTP2Failure(.closed))
             }
         }
@@ -223,7 +220,8 @@ public final class ClientConnection {
         }
     }
 
-    private func read(_ stream: TLSStream) throws(HTTP2Failure) {
+    /// With `toEnd` all that the socket has; else until nothing is buffered above it, as `poll` tells of the rest.
+    private func read(_ stream: TLSStream, toEnd: Bool = false) throws(HTTP2Failure) {
         // A bound, so that a flood from one server lets the loop do its other work.
         for _ in 0..<64 {
             guard !isClosed else { return }
@@ -233,6 +231,7 @@ public final class ClientConnection {
                 guard session?.receive(UnsafeRawBufferPointer(rebasing: input[..<count])) == true else {
                     throw HTTP2Failure(.violation)
                 }
+                guard toEnd || stream.hasBuffered else { return }
             case .wantsRead, .wantsWrite: return
             case .end: throw HTTP2Failure(.closed)
             }

@@ -13,6 +13,8 @@ public final class PushSender: PushSending {
 
     private let context: SenderContext
     private let inboxes: [PushLane: LaneInbox]
+    /// That of most pushes.
+    private let production: LaneInbox?
     private let threads = Mutex(Threads())
 
     /// Checks the configuration; nothing is started.
@@ -50,6 +52,7 @@ public final class PushSender: PushSending {
             for wake in wakes { wake.signal() }
         }
         self.inboxes = inboxes
+        production = inboxes[.production]
         context = SenderContext(
             configuration,
             project: account?.projectID,
@@ -100,7 +103,7 @@ public final class PushSender: PushSending {
             context.underWay.subtract(1, ordering: .acquiringAndReleasing)
             return false
         }
-        guard let inbox = inboxes[request.lane] else {
+        guard let inbox = request.lane == .production ? production : inboxes[request.lane] else {
             context.end(request, .notSent(.notConfigured))
             return true
         }

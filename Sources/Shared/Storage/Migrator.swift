@@ -48,7 +48,8 @@ public struct Migrator {
         Migration(version: 6, name: "wake", oldestBuild: 2, sql: PackageResources.V0006_wake_sql),
         Migration(version: 7, name: "operations", oldestBuild: 2, sql: PackageResources.V0007_operations_sql),
         Migration(version: 8, name: "wake_answers", oldestBuild: 2, sql: PackageResources.V0008_wake_answers_sql),
-        Migration(version: 9, name: "upkeep", oldestBuild: 2, sql: PackageResources.V0009_upkeep_sql),
+        Migration(version: 9, name: "wake_privileges", oldestBuild: 2, sql: PackageResources.V0009_wake_privileges_sql),
+        Migration(version: 10, name: "upkeep", oldestBuild: 2, sql: PackageResources.V0010_upkeep_sql),
     ]
 
     /// The step that this build's statements are written for.

@@ -263,15 +263,17 @@ extension WakeStore {
         }
     }
 
-    /// The plan of a scan with the pages that it reads, line by line.
+    /// The plan of a scan with the pages that it reads, line by line: of the very statement that scans execute, as this
+    /// session plans it.
     public func explainScan(limit: Int, now: Instant) throws(PostgresError) -> [String] {
-        var parameters = PostgresParameters()
-        parameters.append(int8: now.microseconds)
-        parameters.append(int4: Int32(clamping: limit))
-        let plan = try connection.executeUnprepared(
-            "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) \(WakeStatements.lockCandidates)",
-            parameters
+        let lock = try prepare("wake_lock_candidates", WakeStatements.lockCandidates)
+        let results = try connection.simpleQuery(
+            """
+            EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF)
+            EXECUTE \(lock.name) (\(now.microseconds), \(Int32(clamping: limit)))
+            """
         )
+        guard let plan = results.last else { return [] }
         var lines: [String] = []
         for row in 0..<plan.rowCount { lines.append(try plan.text(row, 0)) }
         return lines

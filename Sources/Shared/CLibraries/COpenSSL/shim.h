@@ -100,6 +100,9 @@ static inline void daybook_tls_partial_writes(SSL_CTX *context) {
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 
+// A record's head and body in one call: whoever reads goes on until nothing is buffered.
+static inline void daybook_tls_read_ahead(SSL_CTX *context) { SSL_CTX_set_read_ahead(context, 1); }
+
 static inline int daybook_tls_name_server(SSL *connection, const char *name) {
     return SSL_set_tlsext_host_name(connection, name) == 1;
 }

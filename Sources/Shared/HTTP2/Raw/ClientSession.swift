@@ -36,8 +36,7 @@ final class ClientSession: Session {
     /// Begins a request; nil if the session takes no more.
     func submit(
         _ headers: RequestHeaders,
-        values: [UInt8],
-        lengths: (Int, Int),
+        value: [UInt8],
         body: HTTP2Body,
         now: Int64
     ) -> Int? {
@@ -47,7 +46,7 @@ final class ClientSession: Session {
             streams.append(ClientStream(index: streams.count))
         }
         let stream = streams[free.removeLast()]
-        stream.begin(headers, values: values, lengths: lengths, body: body, pairs: pairs.start)
+        stream.begin(headers, value: value, body: body, pairs: pairs.start)
         var provider = nghttp2_data_provider()
         let pointer = Unmanaged.passUnretained(stream).toOpaque()
         provider.source.ptr = pointer
@@ -132,7 +131,9 @@ final class ClientSession: Session {
         _ name: UnsafeBufferPointer<UInt8>,
         _ value: UnsafeBufferPointer<UInt8>
     ) {
-        self.stream(stream)?.receiveHeader(name, value)
+        // Before the stream is looked up: of most headers nothing is kept.
+        guard let field = ClientStream.field(name) else { return }
+        self.stream(stream)?.receive(field, value)
     }
 
     override func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
@@ -144,12 +145,12 @@ final class ClientSession: Session {
         end(stream, isRefused: code == NGHTTP2_REFUSED_STREAM.rawValue)
     }
 
-    override func received(_ frame: nghttp2_frame) {
-        if UInt32(frame.hd.type) == NGHTTP2_GOAWAY.rawValue { owner.serverGoesAway() }
+    override func received(_ frame: nghttp2_frame_hd) {
+        if UInt32(frame.type) == NGHTTP2_GOAWAY.rawValue { owner.serverGoesAway() }
     }
 
-    override func willSend(_ frame: nghttp2_frame) {
-        if UInt32(frame.hd.type) == NGHTTP2_HEADERS.rawValue { stream(frame.hd.stream_id)?.start = produced }
+    override func willSend(_ frame: nghttp2_frame_hd) {
+        if UInt32(frame.type) == NGHTTP2_HEADERS.rawValue { stream(frame.stream_id)?.start = produced }
     }
 }
 

@@ -14,21 +14,20 @@ final class ClientStream {
     private var headers: RequestHeaders?
     private var sent: HTTP2Body?
     private var sentBytes = 0
-    /// The values that vary; they must stay where they are until the headers are written.
-    private var values: UnsafeMutableRawBufferPointer
+    /// The value that varies; it must stay where it is until the headers are written.
+    private var value: UnsafeMutableRawBufferPointer
 
     init(index: Int) {
         self.index = index
-        values = .allocate(byteCount: 512, alignment: 16)
+        value = .allocate(byteCount: 512, alignment: 16)
     }
 
-    deinit { values.deallocate() }
+    deinit { value.deallocate() }
 
-    /// Begins anew. Writes the pairs of `headers`, with the values that vary, to `pairs`.
+    /// Begins anew. Writes the pairs of `headers`, with the value that varies, to `pairs`.
     func begin(
         _ headers: RequestHeaders,
-        values parts: [UInt8],
-        lengths: (Int, Int),
+        value bytes: [UInt8],
         body: HTTP2Body,
         pairs: UnsafeMutablePointer<nghttp2_nv>
     ) {
@@ -39,19 +38,15 @@ final class ClientStream {
         self.headers = headers
         sent = body
         sentBytes = 0
-        if parts.count > values.count {
-            values.deallocate()
-            values = .allocate(byteCount: parts.count * 2, alignment: 16)
+        if bytes.count > value.count {
+            value.deallocate()
+            value = .allocate(byteCount: bytes.count * 2, alignment: 16)
         }
-        values.copyBytes(from: parts)
+        value.copyBytes(from: bytes)
         if let source = headers.fields.baseAddress { pairs.update(from: source, count: headers.fields.count) }
-        var offset = 0
-        for (order, place) in headers.varying.enumerated() {
-            let length = max(0, min(order == 0 ? lengths.0 : lengths.1, parts.count - offset))
-            pairs[place].value = values.baseAddress.map { ($0 + offset).assumingMemoryBound(to: UInt8.self) }
-            pairs[place].valuelen = length
-            offset += length
-        }
+        guard let place = headers.varying else { return }
+        pairs[place].value = value.baseAddress?.assumingMemoryBound(to: UInt8.self)
+        pairs[place].valuelen = bytes.count
     }
 
     /// Lets go of what the request was made of.
@@ -75,13 +70,24 @@ final class ClientStream {
         return count
     }
 
-    func receiveHeader(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+    /// The headers that are kept.
+    enum Field {
+        case status, retryAfter
+    }
+
+    static func field(_ name: UnsafeBufferPointer<UInt8>) -> Field? {
         switch name.count {
-        case 7 where Self.isEqual(name, ":status"):
-            // nghttp2 lets nothing but three digits through.
-            status = value.prefix(3).reduce(0) { $0 * 10 + (Int($1) - 48) }
-        case 11 where Self.isEqual(name, "retry-after"): retryAfter = Array(value.prefix(64))
-        default: break
+        case 7 where isEqual(name, ":status"): .status
+        case 11 where isEqual(name, "retry-after"): .retryAfter
+        default: nil
+        }
+    }
+
+    func receive(_ field: Field, _ value: UnsafeBufferPointer<UInt8>) {
+        switch field {
+        // nghttp2 lets nothing but three digits through.
+        case .status: status = value.prefix(3).reduce(0) { $0 * 10 + (Int($1) - 48) }
+        case .retryAfter: retryAfter = Array(value.prefix(64))
         }
     }
 

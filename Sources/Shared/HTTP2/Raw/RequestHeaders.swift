@@ -8,14 +8,14 @@ public final class RequestHeaders {
         case fixed(String, String)
         /// As `fixed`, kept out of the compression tables.
         case secret(String, String)
-        /// A value that each request has its own of; kept out of the tables too.
+        /// A value that each request has its own of; kept out of the tables too. At most one of them.
         case varying(String)
     }
 
     private let memory: UnsafeMutablePointer<UInt8>
     let fields: UnsafeMutableBufferPointer<nghttp2_nv>
-    /// Where those that vary stand.
-    let varying: [Int]
+    /// Where the one that varies stands.
+    let varying: Int?
 
     public init(_ list: [Field]) {
         var bytes: [UInt8] = []
@@ -30,7 +30,7 @@ public final class RequestHeaders {
         memory = .allocate(capacity: max(1, bytes.count))
         memory.update(from: bytes, count: bytes.count)
         fields = .allocate(capacity: list.count)
-        var varying: [Int] = []
+        var varying: Int?
         var place = memory
         let shared = NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue
         for (index, field) in list.enumerated() {
@@ -46,7 +46,7 @@ public final class RequestHeaders {
             case .varying(let varyingName):
                 name = varyingName
                 pair.flags |= UInt8(truncatingIfNeeded: NGHTTP2_NV_FLAG_NO_INDEX.rawValue)
-                varying.append(index)
+                varying = index
             }
             pair.name = place
             pair.namelen = name.utf8.count

@@ -89,13 +89,13 @@ final class ServerSession: Session {
         return new
     }
 
-    override func received(_ frame: nghttp2_frame) {
-        let type = UInt32(frame.hd.type)
+    override func received(_ frame: nghttp2_frame_hd) {
+        let type = UInt32(frame.type)
         guard type == NGHTTP2_DATA.rawValue || type == NGHTTP2_HEADERS.rawValue,
-            UInt32(frame.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
-            let exchange = exchanges[frame.hd.stream_id]
+            UInt32(frame.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
+            let exchange = exchanges[frame.stream_id]
         else { return }
-        owner.received(ServerRequest(headers: exchange.headers, body: exchange.body), frame.hd.stream_id)
+        owner.received(ServerRequest(headers: exchange.headers, body: exchange.body), frame.stream_id)
     }
 
     override func closed(_ stream: Int32, code: UInt32) {

@@ -58,10 +58,10 @@ class Session {
 
     func closed(_ stream: Int32, code: UInt32) {}
 
-    func received(_ frame: nghttp2_frame) {}
+    func received(_ frame: nghttp2_frame_hd) {}
 
     /// Only of a client.
-    func willSend(_ frame: nghttp2_frame) {}
+    func willSend(_ frame: nghttp2_frame_hd) {}
 }
 
 private func session(_ context: UnsafeMutableRawPointer?) -> Session? {
@@ -111,7 +111,7 @@ private func onFrame(
     _ frame: UnsafePointer<nghttp2_frame>?,
     _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-    if let frame { session(context)?.received(frame.pointee) }
+    if let frame { session(context)?.received(frame.pointee.hd) }
     return 0
 }
 
@@ -120,6 +120,6 @@ private func beforeFrame(
     _ frame: UnsafePointer<nghttp2_frame>?,
     _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-    if let frame { session(context)?.willSend(frame.pointee) }
+    if let frame { session(context)?.willSend(frame.pointee.hd) }
     return 0
 }

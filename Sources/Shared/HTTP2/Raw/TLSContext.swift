@@ -63,6 +63,7 @@ public final class TLSContext: @unchecked Sendable {
         let context = TLSContext(owning: handle)
         guard daybook_tls_at_least_1_2(handle) == 1 else { throw HTTP2Failure(.noResources) }
         daybook_tls_partial_writes(handle)
+        daybook_tls_read_ahead(handle)
         return context
     }
 }

@@ -80,6 +80,9 @@ final class TLSStream {
         return count > 0 ? .bytes(Int(count)) : reason(count)
     }
 
+    /// Whether bytes were taken from the socket that nobody has read yet: `poll` says nothing of them.
+    var hasBuffered: Bool { SSL_has_pending(handle) == 1 }
+
     func write(_ bytes: UnsafeRawBufferPointer) -> Moved {
         ERR_clear_error()
         let count = SSL_write(handle, bytes.baseAddress, Int32(clamping: bytes.count))

@@ -38,7 +38,7 @@ extension LaneLoop {
             leave(link)
             again(flight) { policy, attempts in policy.afterIdle(&attempts) }
         case .stop(let code, let isOfTopic):
-            context.stop(PushAlarm(code, lane: lane, topic: isOfTopic ? topic(request) : nil, stops: true))
+            context.stop(PushAlarm(code, lane: lane, topic: isOfTopic ? flight.topic?.name : nil, stops: true))
             context.end(request, .failed(code))
         case .unclear: context.end(request, .unknown)
         }
@@ -51,23 +51,16 @@ extension LaneLoop {
         return APNsReply(status: answer.status, body: answer.body, parser).verdict
     }
 
-    func topic(_ request: PushRequest) -> String {
-        guard request.appID.isEmpty, lane != .fcm else { return request.appID }
-        return context.configuration.apns?.defaultTopic ?? ""
-    }
-
     /// Tells the topic's breaker of an answer, and does what it decides.
     private func count(_ flight: Try, bad: PushDeactivation?) {
-        let topic = topic(flight.request)
-        // Topics come from clients where none are configured.
-        if breakers[topic] == nil, breakers.count >= 1000 { breakers = [:] }
-        switch breakers[topic, default: DeactivationBreaker()].answered(bad, now: now) {
+        guard let topic = flight.topic else { return }
+        switch topic.breaker.answered(bad, now: now) {
         case .wait, .dropped: break
         case .release(let deactivations): if !deactivations.isEmpty { context.delegate.release(deactivations) }
         case .trip:
-            context.stop(PushAlarm(.tooManyBadTokens, lane: lane, topic: topic, stops: true))
+            context.stop(PushAlarm(.tooManyBadTokens, lane: lane, topic: topic.name, stops: true))
             // At once, not at the next turn: this very answer may make room for another request.
-            stopped[topic] = .tooManyBadTokens
+            stopped[topic.name] = .tooManyBadTokens
         }
     }
 

@@ -13,12 +13,14 @@ extension LaneLoop {
         guard let link = current else { return connectIfNeeded() }
         guard link.connection.isOpen else { return }
         let limit = min(link.connection.streamLimit, context.configuration.mostStreams)
+        let sentAt = context.time.wallMicroseconds()
         while !pending.isEmpty, link.machine.room(limit: limit, inFlight: link.connection.openStreams) > 0 {
             guard var entry = pending.popFirst() else { return }
             guard let topic = check(entry) else { continue }
-            entry.sentAt = context.time.wallMicroseconds()
+            entry.sentAt = sentAt
             entry.credential = credential
-            guard let stream = submit(entry, topic, credential, link) else {
+            entry.topic = topic
+            guard let stream = submit(entry.request, topic, credential, link) else {
                 // Its stream numbers are used up, or the server is about to leave.
                 pending.append(entry)
                 leave(link)
@@ -62,63 +64,51 @@ extension LaneLoop {
     }
 
     /// The topic of a request that may be sent; else the request has ended.
-    private func check(_ entry: Try) -> String? {
+    private func check(_ entry: Try) -> LaneTopic? {
         let request = entry.request
-        var topic = request.appID
-        if let apns = context.configuration.apns, lane != .fcm {
-            if topic.isEmpty { topic = apns.defaultTopic }
-            guard RequestText.isTopic(topic), topic == apns.defaultTopic || isAllowed(topic, apns.topics) else {
-                return end(request, .notSent(.notConfigured))
-            }
-            guard RequestText.isAPNsToken(request.token.text) else { return end(request, .notSent(.malformedToken)) }
-        } else {
-            guard RequestText.isFCMToken(request.token.text) else { return end(request, .notSent(.malformedToken)) }
-        }
-        if let code = stopped[topic] { return end(request, .notSent(.stopped(code))) }
+        let topic = entry.topic ?? topic(request)
+        guard topic.isUsable else { return end(request, .notSent(.notConfigured)) }
+        let token = request.token.text
+        let isToken = lane == .fcm ? RequestText.isFCMToken(token) : RequestText.isAPNsToken(token)
+        guard isToken else { return end(request, .notSent(.malformedToken)) }
+        if let code = stopped[topic.name] { return end(request, .notSent(.stopped(code))) }
         guard context.delegate.mayStillSend(request) else { return end(request, .notSent(.leaseEnded)) }
         return topic
     }
 
-    private func isAllowed(_ topic: String, _ topics: Set<String>) -> Bool {
-        topics.isEmpty || topics.contains(topic)
-    }
-
-    private func end(_ request: PushRequest, _ outcome: PushOutcome) -> String? {
+    private func end(_ request: PushRequest, _ outcome: PushOutcome) -> LaneTopic? {
         context.end(request, outcome)
         return nil
     }
 
-    private func submit(_ entry: Try, _ topic: String, _ credential: Credential, _ link: Link) -> Int? {
-        let headers = headers(topic, credential)
+    private func submit(
+        _ request: PushRequest,
+        _ topic: LaneTopic,
+        _ credential: Credential,
+        _ link: Link
+    ) -> Int? {
+        let (endpoint, project) = (endpoint, context.project ?? "")
         guard lane == .fcm else {
-            let lengths = RequestText.apnsValues(entry.request, into: &values)
-            return link.connection.submit(headers, values: values, lengths: lengths, body: apnsBody, now: now)
+            let expiration = max(0, request.expiration.microseconds / 1_000_000)
+            let headers = topic.headers(credential, expiration: expiration) {
+                RequestText.apnsHeaders(
+                    authority: RequestText.authority(endpoint),
+                    topic: topic.name,
+                    expiration: expiration,
+                    authorization: credential.authorization
+                )
+            }
+            RequestText.apnsPath(request.token, into: &path)
+            return link.connection.submit(headers, value: path, body: apnsBody, now: now)
         }
-        let body = HTTP2Body(RequestText.fcmBody(entry.request, now: context.wallTime))
-        return link.connection.submit(headers, values: [], lengths: (0, 0), body: body, now: now)
-    }
-
-    /// The headers that requests of a topic share, made anew for each credential.
-    private func headers(_ topic: String, _ credential: Credential) -> RequestHeaders {
-        let name = lane == .fcm ? "" : topic
-        if let known = templates[name], known.generation == credential.generation { return known.headers }
-        // Topics come from clients where none are configured.
-        if templates.count >= 1000 { templates = [:] }
-        let authority = RequestText.authority(endpoint)
-        let fields =
-            lane == .fcm
-            ? RequestText.fcmHeaders(
-                authority: authority,
-                project: context.project ?? "",
+        let headers = topic.headers(credential, expiration: 0) {
+            RequestText.fcmHeaders(
+                authority: RequestText.authority(endpoint),
+                project: project,
                 authorization: credential.authorization
             )
-            : RequestText.apnsHeaders(
-                authority: authority,
-                topic: topic,
-                authorization: credential.authorization
-            )
-        let headers = RequestHeaders(fields)
-        templates[name] = (credential.generation, headers)
-        return headers
+        }
+        let body = HTTP2Body(RequestText.fcmBody(request, now: context.wallTime))
+        return link.connection.submit(headers, value: [], body: body, now: now)
     }
 }

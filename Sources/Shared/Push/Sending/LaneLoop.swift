@@ -31,15 +31,17 @@ final class LaneLoop: ClientConnectionHandler {
     var isResolving = false
     /// The server asked for quiet until then (Retry-After).
     var holdUntil: Int64 = .min
-    var breakers: [String: DeactivationBreaker] = [:]
-    var templates: [String: (generation: Int, headers: RequestHeaders)] = [:]
+    private var topics: [String: LaneTopic] = [:]
+    /// The topic of the last push: mostly that of the next.
+    private var lastTopic: LaneTopic?
     var stopped: [String: PushAlarm.Code] = [:]
     private var stopGeneration = -1
     private var resumed = 0
     private var taken: [PushRequest] = []
     let apnsBody = HTTP2Body(RequestText.apnsBody)
-    var values: [UInt8] = []
+    var path: [UInt8] = []
     var now: Int64
+    private var entries: [pollfd] = []
 
     init(
         _ lane: PushLane,
@@ -87,7 +89,8 @@ final class LaneLoop: ClientConnectionHandler {
         fill()
         for link in links { link.connection.flush() }
         tidy()
-        poll(milliseconds: min(waitMilliseconds, mostMilliseconds, context.configuration.longestPollMilliseconds))
+        let wait = inbox.beginWaiting() ? min(waitMilliseconds, mostMilliseconds) : 0
+        poll(milliseconds: min(wait, context.configuration.longestPollMilliseconds))
         watch()
         tidy()
     }
@@ -109,8 +112,31 @@ final class LaneLoop: ClientConnectionHandler {
         let resumed = context.stops.resumed
         if resumed != self.resumed {
             self.resumed = resumed
-            breakers = [:]
+            for topic in topics.values { topic.breaker = DeactivationBreaker() }
         }
+    }
+
+    /// The topic of a request, whether it may be used or not.
+    func topic(_ request: PushRequest) -> LaneTopic {
+        let apns = lane == .fcm ? nil : context.configuration.apns
+        let name = request.appID.isEmpty ? apns?.defaultTopic ?? "" : request.appID
+        if let lastTopic, lastTopic.name == name { return lastTopic }
+        let topic = topics[name] ?? make(name, apns)
+        lastTopic = topic
+        return topic
+    }
+
+    private func make(_ name: String, _ apns: PushConfiguration.APNs?) -> LaneTopic {
+        // Topics come from clients where none are configured.
+        if topics.count >= 1000 { topics = [:] }
+        var isUsable = true
+        if let apns {
+            let isAllowed = name == apns.defaultTopic || apns.topics.isEmpty || apns.topics.contains(name)
+            isUsable = isAllowed && RequestText.isTopic(name)
+        }
+        let topic = LaneTopic(name, isUsable: isUsable)
+        topics[name] = topic
+        return topic
     }
 
     private func returnDelayed() {
@@ -149,7 +175,8 @@ final class LaneLoop: ClientConnectionHandler {
     }
 
     private func poll(milliseconds: Int64) {
-        var entries = [pollfd(fd: inbox.wake.descriptor, events: Int16(POLLIN), revents: 0)]
+        entries.removeAll(keepingCapacity: true)
+        entries.append(pollfd(fd: inbox.wake.descriptor, events: Int16(POLLIN), revents: 0))
         for link in links {
             let events = link.connection.wantsWrite ? POLLIN | POLLOUT : POLLIN
             entries.append(pollfd(fd: link.connection.descriptor, events: Int16(events), revents: 0))
@@ -189,7 +216,8 @@ final class LaneLoop: ClientConnectionHandler {
                 link.connection.flush()
             case .dead: link.closing = HTTP2Failure(.timeout)
             }
-            guard link.connection.openStreams > 0 else { continue }
+            guard link.connection.openStreams > 0, now >= link.nextLook else { continue }
+            link.nextLook = now + 1_000_000_000
             let late = link.connection.openStreams(before: now - answer)
             guard !late.isEmpty else { continue }
             for stream in late { link.connection.cancel(stream) }

@@ -9,6 +9,8 @@ struct Try {
     /// When it was last submitted, on the wall clock.
     var sentAt: Int64 = 0
     var credential: Credential?
+    /// Set once it is checked.
+    var topic: LaneTopic?
 }
 
 /// A connection with what a lane knows of it. One thread's.
@@ -22,6 +24,8 @@ final class Link {
     let openBy: Int64
     /// To be closed once the loop is back: nothing is closed from inside a report.
     var closing: HTTP2Failure?
+    /// When it is looked for answers that are late: once a second.
+    var nextLook: Int64 = .min
 
     init(_ connection: ClientConnection, keepAlive: KeepAlive, openBy: Int64) {
         self.connection = connection

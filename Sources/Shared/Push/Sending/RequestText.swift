@@ -6,8 +6,14 @@ import JSON
 enum RequestText {
     static let apnsBody = Array(#"{"aps":{"content-available":1}}"#.utf8)
 
-    /// The path and the expiration vary, in that order.
-    static func apnsHeaders(authority: String, topic: String, authorization: String) -> [RequestHeaders.Field] {
+    /// The path varies. All else goes into the compression tables, as Apple advises: the authorization stays the same
+    /// for most of an hour, the expiration (in seconds since 1970) for a round of claims.
+    static func apnsHeaders(
+        authority: String,
+        topic: String,
+        expiration: Int64,
+        authorization: String
+    ) -> [RequestHeaders.Field] {
         [
             .fixed(":method", "POST"),
             .fixed(":scheme", "https"),
@@ -17,8 +23,7 @@ enum RequestText {
             .fixed("apns-priority", "5"),
             .fixed("apns-topic", topic),
             .fixed("apns-collapse-id", "wake"),
-            .varying("apns-expiration"),
-            // In the compression tables, as Apple advises: it stays the same for most of an hour.
+            .fixed("apns-expiration", String(expiration)),
             .fixed("authorization", authorization),
         ]
     }
@@ -41,8 +46,9 @@ enum RequestText {
 
     /// Hex digits, as `POST /3/device/` takes them.
     static func isAPNsToken(_ token: String) -> Bool {
-        (2...512).contains(token.utf8.count)
-            && token.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) || (65...70).contains($0) }
+        guard (2...512).contains(token.utf8.count) else { return false }
+        for byte in token.utf8 where !(48...57 ~= byte || 97...102 ~= byte || 65...70 ~= byte) { return false }
+        return true
     }
 
     static func isFCMToken(_ token: String) -> Bool {
@@ -61,26 +67,11 @@ enum RequestText {
         (1...255).contains(topic.utf8.count) && topic.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f }
     }
 
-    /// Writes the path and the expiration, one after the other; returns their lengths.
-    static func apnsValues(_ request: PushRequest, into values: inout [UInt8]) -> (Int, Int) {
-        values.removeAll(keepingCapacity: true)
-        values.append(contentsOf: "/3/device/".utf8)
-        values.append(contentsOf: request.token.text.utf8)
-        let pathLength = values.count
-        var rest = max(0, request.expiration.microseconds / 1_000_000)
-        var digits = 1
-        var power: Int64 = 1
-        while rest / power >= 10 {
-            power *= 10
-            digits += 1
-        }
-        for _ in 0..<digits {
-            values.append(48 + UInt8(truncatingIfNeeded: rest / power))
-            rest %= power
-            power /= 10
-            if power == 0 { break }
-        }
-        return (pathLength, values.count - pathLength)
+    /// Writes the path in place of what was there.
+    static func apnsPath(_ token: PushToken, into path: inout [UInt8]) {
+        path.removeAll(keepingCapacity: true)
+        path.append(contentsOf: "/3/device/".utf8)
+        path.append(contentsOf: token.text.utf8)
     }
 
     /// Data only, so that the app wakes and nothing is shown.
