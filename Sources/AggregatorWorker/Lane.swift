@@ -103,7 +103,7 @@ final class Lane {
     /// Between two tries to claim a partition that has no leader.
     static let leaderlessDelay: Int64 = 5_000_000_000
     static let kafkaTimeout: Int32 = 5000
-    /// A part of the grace period, in which a question to a broker that hangs may have to end before.
+    /// A part of the grace period; the end of a question to a broker that hangs is another.
     static let closeTimeout: Int32 = 4000
     /// Between two times that the fetcher is woken, and after one that failed.
     static let fetcherInterval: Int64 = 5_000_000

@@ -43,8 +43,7 @@ public enum KafkaProperties {
             ("partition.assignment.strategy", "range"),
             ("session.timeout.ms", "10000"),
             ("heartbeat.interval.ms", "2000"),
-            // A leader that hangs keeps its connections. What is asked of it, even with a shorter limit, comes back after
-            // this time, and whoever waits for it can't end meanwhile.
+            // A leader that hangs keeps its connections: what is asked of it comes back after this time.
             ("socket.timeout.ms", "6000"),
             // For each partition: 32 partitions make 128 MiB.
             ("queued.max.messages.kbytes", "4096"),

@@ -8,8 +8,8 @@ import Synchronization
 final class ClientHandle: @unchecked Sendable {
     let pointer: OpaquePointer
     let sink: LogSink
-    /// Whoever lets go of the client last does not wait for its end.
-    let endsUnawaited = Atomic<Bool>(false)
+    /// For how many seconds whoever lets go of the client last waits for its end.
+    let endPatience = Atomic<Int>(15)
 
     init(
         _ kind: rd_kafka_type_t,
@@ -36,9 +36,10 @@ final class ClientHandle: @unchecked Sendable {
 
     deinit {
         let ending = EndingClient(pointer: pointer, sink: sink)
-        let seconds = endsUnawaited.load(ordering: .acquiring) ? 0 : 15
+        let seconds = endPatience.load(ordering: .acquiring)
         if !ending.finish(withinSeconds: seconds), seconds > 0 {
-            sink.line(severity: 3, facility: "CLOSE", text: "the client did not end within 15 s; its threads are left")
+            let text = "the client did not end within \(seconds) s; its threads are left"
+            sink.line(severity: 3, facility: "CLOSE", text: text)
         }
     }
 
@@ -83,21 +84,25 @@ final class ClientHandle: @unchecked Sendable {
         _ partition: TopicPartition,
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> KafkaWatermarks {
-        var low: Int64 = 0
-        var high: Int64 = 0
         let deadline = Deadline(milliseconds: timeoutMilliseconds)
-        try retrying(until: deadline) { () throws(KafkaError) in
-            let code = rd_kafka_query_watermark_offsets(
-                pointer,
-                partition.topic,
-                partition.partition,
-                &low,
-                &high,
-                max(1, deadline.remaining)
-            )
-            try KafkaError.check(code, "watermarks of \(partition)")
+        return try retrying(until: deadline) { () throws(KafkaError) in
+            let low = try ask(partition, for: RD_KAFKA_OFFSET_BEGINNING, deadline)
+            return KafkaWatermarks(low: low, high: try ask(partition, for: RD_KAFKA_OFFSET_END, deadline))
         }
-        return KafkaWatermarks(low: low, high: high)
+    }
+
+    /// Not by the library's question for both ends: in 2.0.2 it waits for a leader that hangs, and asks again, whatever
+    /// its limit.
+    private func ask(_ partition: TopicPartition, for end: Int32, _ deadline: Deadline) throws(KafkaError) -> Int64 {
+        let list = PartitionList(capacity: 1)
+        list.add(partition, offset: Int64(end))
+        let code = rd_kafka_offsets_for_times(pointer, list.pointer, max(1, deadline.remaining))
+        try KafkaError.check(code, "watermarks of \(partition)")
+        if let error = list.firstError() { throw error }
+        guard let offset = list.elements.first?.offset, offset >= 0 else {
+            throw KafkaError(code: KafkaError.Code.timedOut, detail: "watermarks of \(partition)")
+        }
+        return offset
     }
 
     /// Calls `body` again while a broker answers that something moves or starts (a new topic has no leader for a moment).

@@ -9,6 +9,9 @@ import Synchronization
 /// `poll` must be called at least every `max.poll.interval.ms`, or the member is thrown out: `.error` tells, then
 /// `.revoked`.
 public final class KafkaConsumer {
+    /// After an orderly close, in seconds; most clients end within milliseconds.
+    private static let endPatience = 2
+
     private let client: ClientHandle
     private let queue: OpaquePointer
     private var topicNames = TopicNames()
@@ -122,7 +125,7 @@ public final class KafkaConsumer {
     }
 
     /// Wakes the thread that fetches this partition, by a question to its leader whose answer nobody waits for longer
-    /// than the time given. Here rather than `watermarks`, which librdkafka 2.0.2 lets wait for a leader that hangs.
+    /// than the time given.
     public func wakeFetcher(_ partition: TopicPartition, timeoutMilliseconds: Int32) {
         client.askForEnd(partition, timeoutMilliseconds: timeoutMilliseconds)
     }
@@ -162,8 +165,10 @@ public final class KafkaConsumer {
             if rd_kafka_event_type(event) == RD_KAFKA_EVENT_REBALANCE { rd_kafka_assign(client.pointer, nil) }
             rd_kafka_event_destroy(event)
         }
-        // What is left to do is between the library and a broker that does not answer, and may take a session's time.
-        if rd_kafka_consumer_closed(client.pointer) == 0 { client.endsUnawaited.store(true, ordering: .releasing) }
+        // What is left to do is the library's affair, and takes a session's time where a broker does not answer; for ever in
+        // 2.0.2, where a topic was deleted that was read.
+        let hasClosed = rd_kafka_consumer_closed(client.pointer) != 0
+        client.endPatience.store(hasClosed ? Self.endPatience : 0, ordering: .releasing)
     }
 
     /// Before an assignment, not after: a resumed partition goes on where it was, not where it is told.

@@ -150,7 +150,7 @@ public final class KafkaProducer: @unchecked Sendable {
     /// From now on nobody waits for the library's threads when the last reference is gone: they end by themselves. For
     /// a producer that others on a loop's thread may be the last to hold.
     public func retire() {
-        client.endsUnawaited.store(true, ordering: .releasing)
+        client.endPatience.store(0, ordering: .releasing)
     }
 
     /// Records that were taken and have no drained report yet (and events that wait with them).
