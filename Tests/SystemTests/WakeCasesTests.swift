@@ -258,13 +258,9 @@ import Testing
         // Stale for 30 hours, as an archive would publish it; and a token.
         let publisher = try pipeline.publisher()
         let today = WakeWorkerUnderTest.now.day(secondsFromUTC: 0)
-        try publisher.publish(
-            user,
-            .appleHealth,
-            receivedAt: WakeWorkerUnderTest.hoursAgo(30),
-            localDate: today,
-            [(today, [.steps: 10_000])]
-        )
+        let then = WakeWorkerUnderTest.hoursAgo(30)
+        let day = then.day(secondsFromUTC: 0)
+        try publisher.publish(user, .appleHealth, receivedAt: then, localDate: day, [(day, [.steps: 10_000])])
         try publisher.flush()
         try Eventually.holds("the user is on the schedule", seconds: 60) { try test.count("wake_schedule") == 1 }
         let worker = try test.start()
