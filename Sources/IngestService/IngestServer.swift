@@ -237,6 +237,7 @@ extension IngestServer {
         result.maximumHeadBytes = http.maxHeaderBytes
         result.maximumBodyBytes = http.maxBodyBytes
         result.maximumDecompressedBytes = http.maxDecompressedBytes
+        result.maximumBufferedBytes = configuration.limits.arrivingBytes / http.loops
         result.requestTimeout = .milliseconds(http.arrivalDeadlineMilliseconds)
         result.idleTimeout = .milliseconds(http.idleTimeoutMilliseconds)
         result.answerTimeout = .milliseconds(http.requestDeadlineMilliseconds)

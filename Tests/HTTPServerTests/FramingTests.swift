@@ -16,6 +16,51 @@ struct FramingTests {
             expected: "400 bad_framing"
         ),
         Refused(
+            name: "two lengths that differ",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+            expected: "400 bad_framing"
+        ),
+        Refused(
+            name: "two lengths in one header",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1, 1\r\n\r\na",
+            expected: "400 "
+        ),
+        Refused(
+            name: "a blank before the first header",
+            bytes: "GET / HTTP/1.1\r\n Host: h\r\n\r\n",
+            expected: "400 "
+        ),
+        Refused(
+            name: "a bare line feed behind a chunk's size",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n",
+            expected: "400 "
+        ),
+        Refused(
+            name: "a bare line feed behind a chunk",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\n0\r\n\r\n",
+            expected: "400 "
+        ),
+        Refused(
+            name: "a chunk longer than its size",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
+            expected: "400 "
+        ),
+        Refused(
+            name: "a chunk size with a prefix",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n",
+            expected: "400 "
+        ),
+        Refused(
+            name: "a signed chunk size",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\na\r\n0\r\n\r\n",
+            expected: "400 "
+        ),
+        Refused(
+            name: "a chunk size that no integer holds",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000001\r\na\r\n",
+            expected: "4"
+        ),
+        Refused(
             name: "length and chunks",
             bytes: "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             expected: "400 bad_framing"

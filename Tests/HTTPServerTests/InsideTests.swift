@@ -114,7 +114,7 @@ struct InsideTests {
             // Two have room; whichever is read last is refused.
             let clients = try (0..<3).map { _ in try server.connect() }
             for client in clients { try client.send(head + String(repeating: "x", count: 900_000)) }
-            #expect(server.observer.refused.next() == "503 overloaded")
+            #expect(server.observer.refused.next() == "503 too_much_arriving")
             let small = try server.connect()
             try small.send(post("/x", "y"))
             #expect(try small.read().status == 200 && clients.count == 3)

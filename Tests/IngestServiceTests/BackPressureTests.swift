@@ -65,6 +65,7 @@ struct BackPressureTests {
             }
         }
         #expect(codes == ["queue_full": 400, "not_confirmed": 100])
+        #expect(metric(#"daybook_ingest_refusals_total{reason="deadline"}"#, ingest) == 100)
         try ingest.cluster.setUp(broker: 1)
         try expectReturn(ingest, token, "a full queue")
         try waitUntil("nothing in flight") { metric("daybook_ingest_in_flight_bytes", ingest) == 0 }
@@ -136,6 +137,25 @@ struct BackPressureTests {
         }
         try ingest.cluster.setLeader(of: place, broker: 1)
         try expectReturn(ingest, orphan, "a partition without a leader")
+    }
+
+    @Test func `a start while a partition has no leader is a start for everybody else`() throws {
+        let place = TopicPartition(topic: Topic.daysLive.name(prefix: ""), partition: 0)
+        let limit = Deadline.after(milliseconds: 5000)
+        let ingest = try IngestUnderTest(
+            ["DAYBOOK_REQUEST_DEADLINE_MS": "700", "DAYBOOK_RATE_LIMIT_PER_MINUTE": "0"],
+            partitions: 2
+        ) { try $0.setLeader(of: place, broker: -1) }
+        #expect(!limit.hasPassed())
+        let users = (0..<32).map { UserID(high: UInt64($0) << 32 | 0x4000, low: 0x8000_0000_0000_0000) }
+        let other = try #require(users.first { Partitioner.partition(of: $0, partitions: 2) == 1 })
+        let token = try IngestUnderTest.token(other.description)
+        #expect(try post(ingest.connect(), token).status == 202)
+        // Heartbeats go on where there is a leader, at their usual pace.
+        let acknowledged = try #require(ingest.heartbeats("acknowledged"))
+        let pace = Deadline.after(milliseconds: 5000)
+        try waitUntil("five more heartbeats") { try #require(ingest.heartbeats("acknowledged")) >= acknowledged + 5 }
+        #expect(!pace.hasPassed() && ingest.server.isReady)
     }
 
     @Test(arguments: [1, 2])

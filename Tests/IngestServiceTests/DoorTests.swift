@@ -84,13 +84,15 @@ struct ReceivedAtTextTests {
 struct HeartbeatMonitorTests {
     private let start = Instant(microseconds: 1_788_350_400_000_000)
 
+    private func later(_ seconds: Int) -> Instant { start.advanced(bySeconds: seconds) }
+
     private func skew(appendedAfter milliseconds: Int, reportedAfter: Int) -> Int64? {
         var monitor = HeartbeatMonitor()
-        monitor.begin(partitions: 1, now: start)
+        #expect(monitor.begin(partitions: 1, now: start) == [0])
         let append = Instant(microseconds: start.microseconds + Int64(milliseconds) * 1000)
         let now = Instant(microseconds: start.microseconds + Int64(reportedAfter) * 1000)
-        return monitor.report(round: monitor.round, isAcknowledged: true, appendTime: append, now: now)?
-            .skewMilliseconds
+        monitor.report(partition: 0, round: monitor.round, isAcknowledged: true, appendTime: append, now: now)
+        return monitor.skewMilliseconds
     }
 
     @Test func `only what lies outside sending and answer is skew`() {
@@ -100,44 +102,79 @@ struct HeartbeatMonitorTests {
         #expect(skew(appendedAfter: 180_010, reportedAfter: 10) == -180_000)
     }
 
-    @Test func `a round is finished by its last report, and confirmed by one that is good`() {
+    @Test func `a partition whose heartbeat is on its way gets no other for a while, and the rest theirs`() {
         var monitor = HeartbeatMonitor()
-        monitor.begin(partitions: 3, now: start)
-        let round = monitor.round
-        #expect(!monitor.isDue(now: start.advanced(bySeconds: 29)))
-        #expect(monitor.isDue(now: start.advanced(bySeconds: 30)))
-        #expect(monitor.report(round: round, isAcknowledged: false, appendTime: nil, now: start) == nil)
-        #expect(monitor.report(round: round &- 1, isAcknowledged: true, appendTime: nil, now: start) == nil)
-        #expect(monitor.report(round: round, isAcknowledged: true, appendTime: nil, now: start) == nil)
-        #expect(
-            monitor.report(round: round, isAcknowledged: false, appendTime: nil, now: start)
-                == .init(isConfirmed: true, skewMilliseconds: nil)
-        )
-        monitor.begin(partitions: 1, now: start)
-        let bad = monitor.report(round: monitor.round, isAcknowledged: false, appendTime: nil, now: start)
-        #expect(bad == .init(isConfirmed: false, skewMilliseconds: nil))
-        monitor.begin(partitions: 1, now: start)
-        let last = monitor.report(round: monitor.round, isAcknowledged: true, appendTime: start, now: start)
-        #expect(last == .init(isConfirmed: true, skewMilliseconds: 0))
+        #expect(monitor.begin(partitions: 3, now: start) == [0, 1, 2])
+        let first = monitor.round
+        for partition in [0, 2, 7] {
+            monitor.report(partition: partition, round: first, isAcknowledged: true, appendTime: nil, now: start)
+        }
+        #expect(monitor.acknowledged == 2)
+        #expect(monitor.begin(partitions: 3, now: later(10)) == [0, 2])
+        #expect(monitor.begin(partitions: 3, now: later(20)).isEmpty)
+        #expect(monitor.begin(partitions: 3, now: later(30)) == [1])
+        let third = monitor.round
+        // Given up: its report comes too late to say anything.
+        monitor.report(partition: 1, round: first, isAcknowledged: true, appendTime: nil, now: later(31))
+        #expect(monitor.acknowledged == 0)
+        monitor.report(partition: 1, round: third, isAcknowledged: true, appendTime: nil, now: later(31))
+        #expect(monitor.acknowledged == 1)
+        #expect(monitor.begin(partitions: 4, now: later(32)) == [1, 3])
+    }
+
+    @Test func `the clock that differs most counts, until its partition tells better or nothing`() {
+        var monitor = HeartbeatMonitor()
+        func beat(_ at: Int, _ off: [Int?]) {
+            for partition in monitor.begin(partitions: 2, now: later(at)) {
+                guard partition < off.count, let seconds = off[partition] else { continue }
+                monitor.report(
+                    partition: partition,
+                    round: monitor.round,
+                    isAcknowledged: true,
+                    appendTime: later(at - seconds),
+                    now: later(at)
+                )
+            }
+        }
+        #expect(monitor.skewMilliseconds == nil)
+        beat(0, [2, -300])
+        #expect(monitor.skewMilliseconds == -300_000)
+        beat(10, [2, 1])
+        #expect(monitor.skewMilliseconds == 2_000)
+        beat(20, [0, 400])
+        #expect(monitor.skewMilliseconds == 400_000)
+        // The second loses its leader: what it told last is forgotten with patience.
+        beat(30, [0, nil])
+        #expect(monitor.skewMilliseconds == 400_000)
+        beat(60, [0, nil])
+        #expect(monitor.skewMilliseconds == 0)
     }
 
     @Test func `Kafka is silent when nothing was acknowledged for some seconds, however many rounds failed in them`() {
         var monitor = HeartbeatMonitor()
-        func later(_ seconds: Int) -> Instant { start.advanced(bySeconds: seconds) }
+        func report(_ isAcknowledged: Bool, _ partition: Int, at seconds: Int) {
+            monitor.report(
+                partition: partition,
+                round: monitor.round,
+                isAcknowledged: isAcknowledged,
+                appendTime: nil,
+                now: later(seconds)
+            )
+        }
         #expect(!monitor.isSilent(now: later(60)))
         for second in 0..<5 {
-            monitor.begin(partitions: 2, now: later(second))
-            _ = monitor.report(round: monitor.round, isAcknowledged: false, appendTime: nil, now: later(second))
+            #expect(monitor.begin(partitions: 2, now: later(second)).contains(0))
+            report(false, 0, at: second)
             #expect(!monitor.isSilent(now: later(second)))
         }
         #expect(monitor.isSilent(now: later(5)))
         // One partition that hangs is no silence.
-        monitor.begin(partitions: 2, now: later(6))
-        _ = monitor.report(round: monitor.round, isAcknowledged: true, appendTime: nil, now: later(6))
+        #expect(monitor.begin(partitions: 2, now: later(6)) == [0])
+        report(true, 0, at: 6)
         #expect(!monitor.isSilent(now: later(600)))
         // A clock that was set back.
-        monitor.begin(partitions: 1, now: later(700))
-        monitor.begin(partitions: 1, now: later(10))
+        #expect(!monitor.begin(partitions: 1, now: later(700)).isEmpty)
+        #expect(monitor.begin(partitions: 1, now: later(10)) == [0])
         #expect(!monitor.isSilent(now: later(14)) && monitor.isSilent(now: later(15)))
     }
 }

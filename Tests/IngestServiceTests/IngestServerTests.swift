@@ -180,6 +180,7 @@ struct IngestServerTests {
         let refused = try client.request("POST", "/v1/days", token: token, body: IngestUnderTest.body())
         #expect(refused.status == 503 && refused.head.contains("Retry-After:"))
         #expect(refused.body.contains("not_confirmed"))
+        #expect(ingest.metrics.contains(#"daybook_ingest_refusals_total{reason="not_acknowledged"} 1"#))
         #expect(try client.request("POST", "/v1/days", token: token, body: IngestUnderTest.body()).status == 202)
     }
 
@@ -216,7 +217,10 @@ struct IngestServerTests {
         // INVALID_RECORD is not retried.
         try ingest.cluster.failProduceRequests(with: Array(repeating: 87, count: 1000))
         let client = try ingest.connect()
-        for _ in 0..<3 { #expect(try client.request("POST", "/v1/days", body: IngestUnderTest.body()).status == 401) }
+        for _ in 0..<3 {
+            let foreign = try IngestUnderTest.foreignToken()
+            #expect(try client.request("POST", "/v1/days", token: foreign, body: IngestUnderTest.body()).status == 401)
+        }
         let failures = try #require(ingest.heartbeats("failed"))
         try waitUntil("rounds that fail") { try #require(ingest.heartbeats("failed")) >= failures + 3 }
         try ingest.cluster.clearProduceErrors()
@@ -267,6 +271,7 @@ struct IngestServerTests {
             body: IngestUnderTest.body()
         )
         #expect(refused.status == 503 && refused.body.contains("not_ready"))
+        #expect(ingest.metrics.contains(#"daybook_ingest_refusals_total{reason="not_ready"} 1"#))
         #expect(ingest.finish())
         let ready = try IngestUnderTest()
         #expect(try ready.connectAdmin().request("GET", "/readyz").body == #"{"status":"ready","reasons":[]}"#)
@@ -282,8 +287,17 @@ struct IngestServerTests {
             try client.request("POST", "/v1/days", token: IngestUnderTest.token(), body: IngestUnderTest.body()).status
                 == 202
         )
-        #expect(try client.request("POST", "/v1/days", body: IngestUnderTest.body()).status == 401)
-        // Whatever writes counts, and nothing else.
+        let foreign = try IngestUnderTest.foreignToken()
+        #expect(try client.request("POST", "/v1/days", token: foreign, body: IngestUnderTest.body()).status == 401)
+        // Whatever writes counts, but for what is the client's own fault: one that loops is no shut door.
+        for _ in 0..<5 {
+            let token = try IngestUnderTest.token()
+            #expect(try client.request("POST", "/v1/days", body: IngestUnderTest.body()).status == 401)
+            #expect(try client.request("POST", "/v1/days", token: token, body: "{").status == 400)
+            #expect(try client.request("POST", "/v1/days", token: token, type: "a/b", body: "{}").status == 415)
+            let negative = IngestUnderTest.body(steps: -1)
+            #expect(try client.request("POST", "/v1/days", token: token, body: negative).status == 422)
+        }
         #expect(try client.request("DELETE", "/v1/account", token: IngestUnderTest.token()).status == 202)
         #expect(try client.request("GET", "/openapi.json").status == 200)
         #expect(try client.request("GET", "/nowhere").status == 404)

@@ -58,7 +58,8 @@ struct OpenAPITests {
     @Test func `every status that can be answered is in it, with its headers`() throws {
         let document = try Document()
         let catalogue: [RequestProblem] = [
-            .notFound, .methodNotAllowed, .unsupportedMediaType, .forbiddenSource, .tooLarge, .notConfirmed, .queueFull,
+            .notFound, .methodNotAllowed, .unsupportedMediaType, .forbiddenSource, .tooLarge, .deadlinePassed,
+            .queueFull,
             .notReady, .overloaded, .rateLimited(seconds: 1), .badShape("", ""), .invalid([]), .refusedWhole([]),
             .badQuery(""), .forbidden(roles: []),
             .unauthorized(.init(.missing)), .badJSON(.init(.syntax)),

@@ -27,12 +27,18 @@ final class IngestUnderTest {
         let read: @Sendable () -> UInt16?
     }
 
-    init(_ settings: [String: String] = [:], partitions: Int = 4, brokers: Int = 1, waitsUntilReady: Bool = true) throws
-    {
+    init(
+        _ settings: [String: String] = [:],
+        partitions: Int = 4,
+        brokers: Int = 1,
+        waitsUntilReady: Bool = true,
+        before: ((MockKafkaCluster) throws -> Void)? = nil
+    ) throws {
         cluster = try MockKafkaCluster(
             brokers: brokers,
             topics: Topic.allCases.filter { $0 != .deadLetters }.map { ($0.name.description, partitions) }
         )
+        try before?(cluster)
         var environment = [
             "DAYBOOK_KAFKA_BROKERS": cluster.bootstrapServers,
             "DAYBOOK_JWT_HS256_SECRET": secretText,
@@ -58,6 +64,10 @@ final class IngestUnderTest {
         guard waitsUntilReady else { return }
         do {
             try waitUntil("ready") { server.isReady }
+            // It is ready with the first heartbeat; an error meant for a request must not meet one of the others.
+            if before == nil {
+                try waitUntil("all heartbeats") { heartbeats("acknowledged").map { $0 >= partitions } ?? false }
+            }
         } catch {
             Issue.record("not ready: \(logs.lines.joined())")
             throw error
@@ -97,6 +107,13 @@ final class IngestUnderTest {
         let minter = try TokenMinter(TokenPolicy(hmacKeys: [Array(secretText.utf8)]))
         let now = Instant(microseconds: SystemTime().wallMicroseconds())
         return try minter.mint(subject: user, role: role, now: now, validFor: 3600)
+    }
+
+    /// Signed with a key that the service does not have.
+    static func foreignToken() throws -> String {
+        let minter = try TokenMinter(TokenPolicy(hmacKeys: [Array(secretText.utf8.reversed())]))
+        let now = Instant(microseconds: SystemTime().wallMicroseconds())
+        return try minter.mint(subject: "00000000-0000-4000-8000-000000000001", now: now, validFor: 3600)
     }
 
     static var today: CalendarDay { Instant(microseconds: SystemTime().wallMicroseconds()).day(secondsFromUTC: 0) }
@@ -216,6 +233,9 @@ final class Client {
     deinit { close(descriptor) }
 
     func send(_ text: String) { send(Array(text.utf8)) }
+
+    /// Says that nothing more will be sent, and goes on reading.
+    func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     func send(_ bytes: [UInt8]) {
         var sent = 0

@@ -34,6 +34,8 @@ import Testing
         try kafka.bringBack()
         let start = monotonicSeconds()
         try Eventually.holds("2xx again", seconds: 15) { try ingest.post(IngestUnderTest.body()).status == 202 }
+        // The real one is back before it serves: what counts from there on is in the nightly test over three nodes.
+        if kind == .mock { #expect(monotonicSeconds() - start < 2) }
         print("C11 on \(kind.rawValue): 2xx \(Int((monotonicSeconds() - start) * 1000)) ms after the broker's return")
         #expect(try ingest.process.stop() == 0)
     }
@@ -42,6 +44,7 @@ import Testing
         let ingest = try IngestUnderTest(on: .mock(topics: []), ["DAYBOOK_HEARTBEAT_INTERVAL_MS": "60000"])
         defer { ingest.kafka.stop() }
         let mock = try #require(ingest.kafka.mock)
+        try ingest.waitForAllHeartbeats()
         // INVALID_RECORD, TOPIC_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION: none is tried again.
         for code: Int32 in [87, 29, 17] {
             try mock.failProduceRequests(with: [code])

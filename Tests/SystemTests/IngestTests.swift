@@ -213,7 +213,11 @@ import Testing
     }
 
     @Test func `nothing of a body, a token or a value is in what it wrote (D11)`() throws {
-        let ingest = try IngestUnderTest(on: .mock(topics: []), ["DAYBOOK_LOG_LEVEL": "debug"])
+        let ingest = try IngestUnderTest(
+            on: .mock(topics: []),
+            ["DAYBOOK_LOG_LEVEL": "debug", "DAYBOOK_HEARTBEAT_INTERVAL_MS": "60000"]
+        )
+        try ingest.waitForAllHeartbeats()
         defer { ingest.kafka.stop() }
         let token = try IngestUnderTest.token()
         let other = try IngestUnderTest.token(secret: "another secret, just as long as the right one")
@@ -227,13 +231,50 @@ import Testing
         for body in bodies {
             for token in [token, other] { #expect(try ingest.post(body, token).status != 500) }
         }
+        // Every other route, with what only it is told; each as it should be, and in a way that is refused.
+        let device = "c0ffee0123456789abcdefc0ffee0123456789abcdefc0ffee0123456789abcd"
+        let canaries = secrets + [device, "Wachturm-7", "4711.5", "Kadenz"]
+        let others: [(method: String, path: String, body: String)] = [
+            ("POST", "/api/sync/apple-health", #"{"date":"\#(today)","steps":86753,"hrv":4711.5}"#),
+            ("POST", "/api/sync/apple-health", #"{"date":"\#(today)","steps":86753,"hrv":"4711.5"}"#),
+            ("POST", "/v1/trainee/health/days", #"{"days":[{"date":"\#(today)","steps":86753}]}"#),
+            ("POST", "/v1/trainee/health/days", #"{"days":[{"date":"\#(today)","steps":123456789}]}"#),
+            (
+                "POST", "/api/v1/wearable/data",
+                #"{"device_id":"Wachturm-7","points":[{"timestamp":"2026-01-01T00:00:00Z","data":{"Kadenz":4711.5}}]}"#
+            ),
+            ("POST", "/api/v1/wearable/data", #"{"device_id":"Wachturm-7","points":[{"timestamp":"Kadenz"}]}"#),
+            ("POST", "/v1/device-tokens", #"{"token":"\#(device)","platform":"ios","app_id":"Wachturm-7"}"#),
+            ("POST", "/v1/device-tokens", #"{"token":"\#(device)","platform":"Wachturm-7"}"#),
+            ("DELETE", "/v1/device-tokens/\(device)", ""), ("DELETE", "/v1/device-tokens/\(device)/\(device)", ""),
+            ("PUT", "/v1/preferences/pins/steps", #"{"source":"Wachturm-7"}"#),
+            ("DELETE", "/v1/connections/Wachturm-7", ""),
+        ]
+        var statuses: [Int: Int] = [:]
+        for (method, path, body) in others {
+            for token in [token, other] {
+                let answer = try ingest.connect().request(method, path, token: token, body: Array(body.utf8))
+                statuses[answer.status, default: 0] += 1
+                #expect(answer.status < 500)
+                if answer.status >= 300 { for word in canaries { #expect(!answer.body.contains(word), "\(path)") } }
+            }
+        }
+        #expect(statuses[401] == others.count - 1 && (statuses[202] ?? 0) + (statuses[200] ?? 0) >= 4, "\(statuses)")
+        for broken in [
+            "POST /\(device) HTTP/9.9\r\n\r\n", "GET /v1/device-tokens/\(device)\r\n\r\n",
+            "POST /v1/days HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)\r\nContent-Length: x\r\n\r\nLeuchtturm",
+        ] {
+            let connection = try ingest.connect()
+            connection.send(Array(broken.utf8))
+            #expect(try connection.answer().status == 400)
+        }
         try ingest.kafka.mock?.failProduceRequests(with: [87])
-        _ = try ingest.post(bodies[0])
+        #expect(try ingest.post(bodies[0]).status == 503)
         let metrics = try ingest.admin("/metrics").text
         #expect(try ingest.process.stop() == 0)
         let written = ingest.process.output
         #expect(written.contains("listening"))
-        for word in secrets + [IngestUnderTest.secret] {
+        for word in canaries + [IngestUnderTest.secret] {
             #expect(!written.contains(word) && !metrics.contains(word), "\(word) was written")
         }
         for token in [token, other] {

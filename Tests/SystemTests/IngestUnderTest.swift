@@ -88,6 +88,12 @@ final class IngestUnderTest {
         }
     }
 
+    /// It is ready with the first heartbeat; an error meant for a request must not meet one of the others.
+    func waitForAllHeartbeats() throws {
+        let line = #"daybook_ingest_heartbeats_total{outcome="acknowledged"} \#(partitions)"#
+        try Eventually.holds("all heartbeats", seconds: 10) { try self.admin("/metrics").text.contains(line) }
+    }
+
     func connect(seconds: Int = 20) throws -> HTTPConnection { try HTTPConnection(port: port, seconds: seconds) }
 
     /// Posts on a connection of its own.

@@ -43,6 +43,19 @@ public struct RequestProblem: Error, Hashable, Sendable {
     public var errors: [FieldError] = []
     /// Seconds to wait before the request is sent again; nil where that would not help.
     public var retryAfter: Int?
+    /// What it is counted as where `code` alone would not tell whoever runs the service why; nil: as `code`.
+    public var reason: String?
+
+    /// Whether it speaks against the service rather than against the request. Only these count against the door in
+    /// heartbeats: a client that loops on bad requests must not look like a door that refuses everybody. Tokens of
+    /// others' making are ours: a wrong key, issuer, audience or clock refuses all users.
+    public var isOurs: Bool {
+        if status >= 500 { return true }
+        switch status == 401 ? AuthenticationError.Code(rawValue: code) : nil {
+        case .badSignature, .wrongIssuer, .wrongAudience, .notYetValid: return true
+        case .missing, .malformed, .expired, nil: return false
+        }
+    }
 
     /// The further members of the problem's JSON, `"errors":[…]`; empty without errors.
     public var members: [UInt8] {
@@ -180,13 +193,25 @@ extension RequestProblem {
         detail: "Split the data over several requests."
     )
 
-    static let notConfirmed = RequestProblem(
-        status: 503,
-        code: "not_confirmed",
-        title: "Not confirmed, safe to send again",
-        detail: "Kafka did not confirm in time. Send the same request again after the time that Retry-After gives.",
-        retryAfter: 5
-    )
+    /// Kafka has not acknowledged within the request's deadline.
+    static let deadlinePassed = notConfirmed(because: "deadline")
+    /// Kafka, or the library for it, says that a record is not in the log.
+    static let notAcknowledged = notConfirmed(because: "not_acknowledged")
+    /// The producer did not take the record.
+    static let notProduced = notConfirmed(because: "not_produced")
+    /// The process ended while it waited.
+    static let stopped = notConfirmed(because: "stopping")
+
+    private static func notConfirmed(because reason: String) -> RequestProblem {
+        RequestProblem(
+            status: 503,
+            code: "not_confirmed",
+            title: "Not confirmed, safe to send again",
+            detail: "Kafka did not confirm in time. Send the same request again after the time that Retry-After gives.",
+            retryAfter: 5,
+            reason: reason
+        )
+    }
 
     static let queueFull = RequestProblem(
         status: 503,

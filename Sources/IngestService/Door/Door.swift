@@ -72,10 +72,8 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
                 count(route, response.status)
                 return .answer(response)
             }
-            state.countRequest()
             let receivedAt = Instant(microseconds: state.time.wallMicroseconds())
-            var name = RequestName(event: events.next(at: receivedAt))
-            if let given = request.header(.traceparent) { name.trace = Traceparent.traceID(given) }
+            let name = name(request, receivedAt)
             do throws(RequestProblem) {
                 return try accept(request, route, segment, exchange, name, receivedAt)
             } catch {
@@ -84,14 +82,23 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         }
     }
 
+    private func name(_ request: borrowing HTTPRequest, _ receivedAt: Instant) -> RequestName {
+        var name = RequestName(event: events.next(at: receivedAt))
+        if let given = request.header(.traceparent) { name.trace = Traceparent.traceID(given) }
+        return name
+    }
+
     func exchangeAbandoned(_ exchange: HTTPExchangeID) {
-        if table.close(exchange) != nil { state.metrics.waiting.add(-1) }
+        guard table.close(exchange) != nil else { return }
+        state.metrics.waiting.add(-1)
+        // It left without an answer because we had none yet.
+        state.countRequest()
     }
 
     func exchangeExpired(_ exchange: HTTPExchangeID) -> HTTPResponse {
         let pending = table.close(exchange)
         if pending != nil { state.metrics.waiting.add(-1) }
-        return refuse(.notConfirmed, pending?.route ?? noRoute, pending?.name)
+        return refuse(.deadlinePassed, pending?.route ?? noRoute, pending?.name)
     }
 
     private func accept(
@@ -190,9 +197,9 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             // nothing.
             if error.isFatal || producer.fatalError != nil { onFatal(producer) }
             if error.isRecordTooLarge { throw .tooLarge }
-            throw error.isQueueFull ? .queueFull : .notConfirmed
+            throw error.isQueueFull ? .queueFull : .notProduced
         } catch {
-            throw .notConfirmed
+            throw .notProduced
         }
     }
 
@@ -220,7 +227,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         case .failed(let pending):
             state.metrics.waiting.add(-1)
             let isTooLarge = report.error?.isRecordTooLarge == true
-            loop?.answer(exchange, refuse(isTooLarge ? .tooLarge : .notConfirmed, pending.route, pending.name))
+            loop?.answer(exchange, refuse(isTooLarge ? .tooLarge : .notAcknowledged, pending.route, pending.name))
         }
     }
 
@@ -231,6 +238,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         _ route: Int,
         _ name: RequestName
     ) {
+        state.countRequest()
         state.countAnswered()
         answer.count(in: state.metrics)
         let status = answer.status
@@ -242,13 +250,15 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     }
 
     private func refuse(_ problem: RequestProblem, _ route: Int, _ name: RequestName? = nil) -> HTTPResponse {
+        if problem.isOurs { state.countRequest() }
         count(route, problem.status)
         note(name, route, problem.status, problem.code)
-        if let counter = refusalCounters[problem.code] {
+        let reason = problem.reason ?? problem.code
+        if let counter = refusalCounters[reason] {
             counter.increment()
         } else {
-            let counter = state.metrics.refusals(reason: problem.code)
-            refusalCounters[problem.code] = counter
+            let counter = state.metrics.refusals(reason: reason)
+            refusalCounters[reason] = counter
             counter.increment()
         }
         return problem.response(of: name?.event)
@@ -279,18 +289,17 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         guard case .route(let route, let segment) = dispatcher.match(request.method, request.path),
             dispatcher.routes[route].isWrite, request.method.hasBody
         else { return .ignore }
+        let now = Instant(microseconds: state.time.wallMicroseconds())
         do throws(RequestProblem) {
             guard state.readiness.isDoorOpen else { throw .notReady }
             guard RequestBytes.isJSON(contentType: request.header(.contentType)) else { throw .unsupportedMediaType }
-            let now = Instant(microseconds: state.time.wallMicroseconds())
             // It is asked for again when the request is handled, and then remembered.
             let identity = try dispatcher.identify(route, authorization: request.header(.authorization), now: now)
             try checkRate(identity, segment)
             tookFromBucket = true
             return .read
         } catch {
-            state.countRequest()
-            return .answer(refuse(error, route))
+            return .answer(refuse(error, route, name(request, now)))
         }
     }
 
@@ -299,7 +308,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         for exchange in table.exchanges {
             guard let pending = table.close(exchange) else { continue }
             state.metrics.waiting.add(-1)
-            loop?.answer(exchange, refuse(.notConfirmed, pending.route, pending.name))
+            loop?.answer(exchange, refuse(.stopped, pending.route, pending.name))
         }
     }
 }

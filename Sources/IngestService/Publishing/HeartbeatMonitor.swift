@@ -1,67 +1,80 @@
 import Domain
 
-/// Follows rounds of heartbeats: whether Kafka acknowledges them, and how far its clock is from ours. Pure; one loop's.
+/// Follows heartbeats, one to each live partition: whether Kafka acknowledges them, and how far its clock is from ours.
+/// Partitions stand for themselves, so that one without a leader holds up nobody else's. Pure; one loop's.
 struct HeartbeatMonitor {
-    /// After this long a round that was not finished is given up.
+    /// After this long without a report a partition gets another.
     static let patienceSeconds = 30
     /// How long no heartbeat at all may be acknowledged.
     static let silenceSeconds = 5
 
+    private struct Place {
+        /// Of the heartbeat that is on its way; nil if none is.
+        var sentAt: Instant?
+        var round: UInt32 = 0
+        /// What its last heartbeat told, in milliseconds.
+        var skew: Int64?
+    }
+
     private(set) var round: UInt32 = 0
-    private var sentAt = Instant(microseconds: 0)
-    private var outstanding = 0
-    private var skews: [Int64] = []
+    private var places: [Place] = []
     /// Of the present round.
     private(set) var acknowledged = 0
     /// When the first heartbeat was sent since the last one that was acknowledged.
     private var waitingSince: Instant?
 
-    /// What a finished round says.
-    struct Finished: Equatable {
-        /// Kafka takes records. Partitions without a leader don't change that: their users would fare no better at
-        /// another process, and the others' users no better anywhere than here.
-        var isConfirmed: Bool
-        /// How far our clock is ahead of the broker's that differs most, in milliseconds; nil without append times.
-        var skewMilliseconds: Int64?
-    }
-
-    /// Whether a new round should begin; while one is on its way to brokers that are away, none is added.
-    func isDue(now: Instant) -> Bool {
-        outstanding == 0 || now >= sentAt.advanced(bySeconds: Self.patienceSeconds) || now < sentAt
-    }
-
-    /// Begins a round of so many records.
-    mutating func begin(partitions: Int, now: Instant) {
-        round &+= 1
-        sentAt = now
-        outstanding = partitions
-        acknowledged = 0
-        if waitingSince.map({ now < $0 }) ?? true { waitingSince = now }
-        skews.removeAll(keepingCapacity: true)
-    }
-
-    /// Takes a delivery report, nil until the round's last one.
+    /// Begins a round.
     ///
     /// - Parameters:
-    ///   - round: the report's round; an older one than the present is ignored.
-    ///   - isAcknowledged: whether the record is in the log.
-    ///   - appendTime: the broker's time, if it is one to believe.
+    ///   - partitions: how many there are.
     ///   - now: our clock.
-    /// - Returns: what the round says, once it is complete.
-    mutating func report(round: UInt32, isAcknowledged: Bool, appendTime: Instant?, now: Instant) -> Finished? {
-        guard round == self.round, outstanding > 0 else { return nil }
-        outstanding -= 1
-        if isAcknowledged {
-            acknowledged += 1
-            waitingSince = nil
-            if let appendTime { skews.append(skew(appendTime, now)) }
+    /// - Returns: those that get a heartbeat now: all but those whose last one may still be acknowledged. If it is none,
+    ///   the present round goes on.
+    mutating func begin(partitions: Int, now: Instant) -> [Int] {
+        while places.count < partitions { places.append(Place()) }
+        let due = (0..<min(partitions, places.count)).filter { partition in
+            guard let sentAt = places[partition].sentAt else { return true }
+            return now >= sentAt.advanced(bySeconds: Self.patienceSeconds) || now < sentAt
         }
-        guard outstanding == 0 else { return nil }
-        return Finished(isConfirmed: acknowledged > 0, skewMilliseconds: skews.max { $0.magnitude < $1.magnitude })
+        guard !due.isEmpty else { return [] }
+        round &+= 1
+        acknowledged = 0
+        if waitingSince.map({ now < $0 }) ?? true { waitingSince = now }
+        for partition in due {
+            // What was told by a leader that does not answer any more says nothing of today.
+            if places[partition].sentAt != nil { places[partition].skew = nil }
+            places[partition].sentAt = now
+            places[partition].round = round
+        }
+        return due
     }
 
+    /// Takes a delivery report; one that patience has given up is ignored.
+    ///
+    /// - Parameters:
+    ///   - partition: the report's.
+    ///   - round: the report's.
+    ///   - isAcknowledged: whether the record is in the log: then Kafka takes records. Partitions without a leader don't
+    ///     change that: their users would fare no better at another process, and the others' no better anywhere.
+    ///   - appendTime: the broker's time, if it is one to believe.
+    ///   - now: our clock.
+    mutating func report(partition: Int, round: UInt32, isAcknowledged: Bool, appendTime: Instant?, now: Instant) {
+        guard places.indices.contains(partition), places[partition].round == round,
+            let sentAt = places[partition].sentAt
+        else { return }
+        places[partition].sentAt = nil
+        places[partition].skew = nil
+        guard isAcknowledged else { return }
+        if round == self.round { acknowledged += 1 }
+        waitingSince = nil
+        if let appendTime { places[partition].skew = Self.skew(appendTime, sentAt, now) }
+    }
+
+    /// How far our clock is ahead of the broker's that differs most, in milliseconds; nil without append times.
+    var skewMilliseconds: Int64? { places.lazy.compactMap(\.skew).max { $0.magnitude < $1.magnitude } }
+
     /// The record was appended between sending and now: only what lies outside is skew.
-    private func skew(_ appendTime: Instant, _ now: Instant) -> Int64 {
+    private static func skew(_ appendTime: Instant, _ sentAt: Instant, _ now: Instant) -> Int64 {
         // Append times have milliseconds.
         let append = appendTime.microseconds / 1000
         let sent = sentAt.microseconds / 1000

@@ -27,6 +27,7 @@ final class Publisher: @unchecked Sendable {
     private var partitions = 0
     /// What the present round of heartbeats tells.
     private var sentCounts = (requests: 0, answered: 0)
+    private var isClockOff = false
     private let failures = LogThrottle()
     /// The producer whose reports are read.
     private var watched: KafkaProducer?
@@ -91,25 +92,26 @@ final class Publisher: @unchecked Sendable {
         if isFirst { beat() }
     }
 
-    /// Sends a heartbeat to each live partition, unless the last ones are still on their way.
+    /// Sends a heartbeat to each live partition whose last one is not still on its way.
     private func beat() {
         let now = Instant(microseconds: state.time.wallMicroseconds())
         if monitor.isSilent(now: now) { state.readiness.set(heartbeat: .noHeartbeat) }
-        guard partitions > 0, monitor.isDue(now: now) else { return }
+        let toldNobody = monitor.acknowledged == 0
+        let due = monitor.begin(partitions: partitions, now: now)
+        guard !due.isEmpty else { return }
         // What no heartbeat has told is told by the next: the requests of an outage are the ones that matter.
-        if monitor.acknowledged == 0 { state.putBack(sentCounts) }
-        monitor.begin(partitions: partitions, now: now)
+        if toldNobody { state.putBack(sentCounts) }
         let counts = state.takeCounts()
         sentCounts = counts
         let value = HeartbeatRecord(requests: counts.requests, answered: counts.answered).encoded()
         let producer = state.holder.producer
         let tag = RecordTag(heartbeatRound: monitor.round).rawValue
-        for partition in 0..<partitions {
+        for partition in due {
             do throws(KafkaError) {
                 try send(value, producer, Int32(clamping: partition), tag, now)
             } catch {
                 if error.isFatal { replace(producer) }
-                note(isAcknowledged: false, tag, appendTime: nil)
+                note(isAcknowledged: false, tag, Int32(clamping: partition), appendTime: nil)
             }
         }
     }
@@ -176,7 +178,7 @@ final class Publisher: @unchecked Sendable {
             let isBelieved = settings.believesAppendTimes && report.timestampType == .appended
             let (time, overflow) = report.timestampMilliseconds.multipliedReportingOverflow(by: 1000)
             let appendTime = isBelieved && !overflow ? Instant(microseconds: time) : nil
-            note(isAcknowledged: report.error == nil, report.tag, appendTime: appendTime)
+            note(isAcknowledged: report.error == nil, report.tag, report.partition, appendTime: appendTime)
         case 0: loops.first?.door.deliver(report)
         case let loop where loop < batches.count: batches[loop].append(report)
         default: break
@@ -192,24 +194,22 @@ final class Publisher: @unchecked Sendable {
         }
     }
 
-    private func note(isAcknowledged: Bool, _ tag: UInt64, appendTime: Instant?) {
+    private func note(isAcknowledged: Bool, _ tag: UInt64, _ partition: Int32, appendTime: Instant?) {
         (isAcknowledged ? state.metrics.heartbeatsAcknowledged : state.metrics.heartbeatsFailed).increment()
-        let round = RecordTag(rawValue: tag).heartbeatRound
-        let now = Instant(microseconds: state.time.wallMicroseconds())
-        guard
-            let finished = monitor.report(
-                round: round,
-                isAcknowledged: isAcknowledged,
-                appendTime: appendTime,
-                now: now
-            )
-        else { return }
-        if let skew = finished.skewMilliseconds {
-            state.metrics.clockSkew.set(Double(skew) / 1000)
-            let isOff = skew.magnitude > UInt64(max(0, settings.clockToleranceMilliseconds))
-            if isOff { log.error("clock differs from the brokers'", [.skewMilliseconds: .integer(skew)]) }
-            state.readiness.set(clock: isOff ? .clockOff : nil)
-        }
-        if finished.isConfirmed { state.readiness.set(heartbeat: nil) }
+        monitor.report(
+            partition: Int(partition),
+            round: RecordTag(rawValue: tag).heartbeatRound,
+            isAcknowledged: isAcknowledged,
+            appendTime: appendTime,
+            now: Instant(microseconds: state.time.wallMicroseconds())
+        )
+        guard isAcknowledged else { return }
+        state.readiness.set(heartbeat: nil)
+        guard let skew = monitor.skewMilliseconds else { return }
+        state.metrics.clockSkew.set(Double(skew) / 1000)
+        let isOff = skew.magnitude > UInt64(max(0, settings.clockToleranceMilliseconds))
+        if isOff, !isClockOff { log.error("clock differs from the brokers'", [.skewMilliseconds: .integer(skew)]) }
+        isClockOff = isOff
+        state.readiness.set(clock: isOff ? .clockOff : nil)
     }
 }

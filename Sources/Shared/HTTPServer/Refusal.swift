@@ -39,7 +39,7 @@ enum Refusal: UInt8, CaseIterable {
         case .expectation: "expectation"
         case .timeout: "request_timeout"
         case .tooManyConnections: "too_many_connections"
-        case .overloaded: "overloaded"
+        case .overloaded: "too_much_arriving"
         case .unanswered: "not_confirmed"
         }
     }

@@ -8,6 +8,9 @@ public enum KafkaProperties {
         ("reconnect.backoff.max.ms", "1000"),
         ("socket.nagle.disable", "true"),
         ("topic.metadata.refresh.interval.ms", "60000"),
+        // Topics are made by `daybook migrate`, strong. A producer that asks for one that is missing would have a broker
+        // make a weak one, with its own defaults.
+        ("allow.auto.create.topics", "false"),
         // A broker that closes an idle connection is no news.
         ("log.connection.close", "false"),
     ]
@@ -36,7 +39,6 @@ public enum KafkaProperties {
             ("enable.auto.commit", "false"),
             ("enable.auto.offset.store", "false"),
             ("auto.offset.reset", "error"),
-            ("allow.auto.create.topics", "false"),
             // Eager. The cooperative assignor of librdkafka 2.0.2 loses assignments.
             ("partition.assignment.strategy", "range"),
             ("session.timeout.ms", "10000"),

@@ -35,11 +35,13 @@ public struct IngestConfiguration: Sendable {
         public let requestsPerMinute: Int
         public let burst: Int
         public let inFlightBytes: Int
+        public let arrivingBytes: Int
 
         init(_ reader: inout ConfigurationReader) {
             requestsPerMinute = reader.read(Settings.Ingest.rateLimit)
             burst = reader.read(Settings.Ingest.rateBurst)
             inFlightBytes = reader.read(Settings.Ingest.maxInFlightBytes)
+            arrivingBytes = reader.read(Settings.Ingest.maxArrivingBytes)
         }
     }
 

@@ -6,15 +6,20 @@ public struct ProcessConfiguration: Sendable {
     public let drainDelayMilliseconds: Int
     public let gracePeriodMilliseconds: Int
 
+    /// What an orderly end needs beside the delay: requests in flight, and the producer's last records.
+    static let millisecondsToFinish = 2500
+
     public init(_ reader: inout ConfigurationReader) {
         adminAddress = reader.read(Settings.Process.adminAddress)
         logLevel = reader.read(Settings.Process.logLevel)
         drainDelayMilliseconds = reader.read(Settings.Process.drainDelay)
         gracePeriodMilliseconds = reader.read(Settings.Process.gracePeriod)
         reader.require(
-            drainDelayMilliseconds < gracePeriodMilliseconds,
+            drainDelayMilliseconds == 0
+                || drainDelayMilliseconds + Self.millisecondsToFinish <= gracePeriodMilliseconds,
             Settings.Process.drainDelay.key,
-            "must be shorter than \(Settings.Process.gracePeriod.key), of which it is a part"
+            "must be at least \(Self.millisecondsToFinish) ms shorter than \(Settings.Process.gracePeriod.key), of which"
+                + " it is a part: what is in flight is finished after it"
         )
     }
 }

@@ -84,6 +84,14 @@ extension Settings {
             for: [.ingest],
             "How much of records may wait for Kafka's acknowledgement, in the whole process; more is answered 503."
         )
+        public static let maxArrivingBytes = Setting(
+            "DAYBOOK_MAX_ARRIVING_BYTES",
+            .integer(1_048_576...17_179_869_184, "bytes"),
+            .defaults(to: "134217728"),
+            for: [.ingest],
+            "The memory for requests that are arriving, in the whole process: beyond it, one that needs"
+                + " more than 16 KiB is answered 503."
+        )
         public static let fallbackZone = Setting(
             "DAYBOOK_FALLBACK_ZONE",
             .name("the name of a time zone, as in America/New_York", longest: 64, alphabet: "/_+-"),
@@ -103,7 +111,8 @@ extension Settings {
             address.description, loops.description, requestDeadline.description, arrivalDeadline.description,
             idleTimeout.description, maxConnections.description, maxHeaderBytes.description,
             maxBodyBytes.description, maxDecompressedBytes.description, rateLimit.description,
-            rateBurst.description, maxInFlightBytes.description, fallbackZone.description,
+            rateBurst.description, maxInFlightBytes.description, maxArrivingBytes.description,
+            fallbackZone.description,
             heartbeatInterval.description,
         ]
     }
