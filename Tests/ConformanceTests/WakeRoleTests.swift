@@ -58,6 +58,44 @@ import WakeRules
         #expect(throws: PostgresError.self) { try store.resume() }
     }
 
+    /// The scan reads tokens without the view: it has to find the same ones.
+    @Test func `what the view does not have is not sent to: deleted, withdrawn, dead, or somebody else's`()
+        throws
+    {
+        let database = try WakesUnderTest()
+        try database.add(0..<6, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        func change(_ number: Int, _ table: String, _ set: String) throws {
+            try database.connection.simpleQuery(
+                "UPDATE \(table) SET \(set) WHERE user_id = '\(WakesUnderTest.user(number))'"
+            )
+        }
+        let (one, five) = (WakesUnderTest.user(1), WakesUnderTest.user(5))
+        try change(0, "accounts", "deleted_version = (SELECT max(registered_version) + 1 FROM device_tokens)")
+        try change(2, "device_tokens", "withdrawn_version = registered_version")
+        try change(3, "device_tokens", "deactivated_at = \(database.at(hours: 1).microseconds)")
+        try change(4, "accounts", "deleted_version = (SELECT max(registered_version) FROM device_tokens)")
+        // The first user's token is the last one's by now.
+        try database.connection.simpleQuery(
+            """
+            INSERT INTO device_tokens (token_hash, user_id, bucket, registered_version, token, platform, environment)
+            SELECT token_hash, '\(five)', bucket, registered_version + 1, token, platform, environment
+            FROM device_tokens WHERE user_id = '\(one)'
+            """
+        )
+        let now = database.at(hours: 10)
+        try database.setApplied(now)
+        let scan = try database.store(role: "daybook_wake").scan(
+            limit: 10,
+            wakes: 10,
+            try database.round(now),
+            now: now
+        )
+        #expect(scan.candidates == 6 && scan.parked == 4)
+        #expect(Set(scan.claims.map(\.user)) == [WakesUnderTest.user(4), five])
+        let live = try database.connection.executeUnprepared("SELECT token_hash FROM live_device_tokens")
+        #expect(scan.claims.reduce(0) { $0 + $1.tokens.count } == live.rowCount && live.rowCount == 3)
+    }
+
     @Test func `operators pause and resume wakes with the role of their tools, and see no token of theirs`() throws {
         let database = try WakesUnderTest(partitions: 1)
         let worker = try database.store(role: "daybook_wake")

@@ -40,6 +40,21 @@ public struct DeviceTokens {
         FROM live_device_tokens WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id, token_hash
         """
 
+    /// $1 users. As the view has them, but for the deletion of the account: for who has read its row anyway, so that it
+    /// is not looked up again.
+    static let heldStatement = """
+        SELECT token_hash, user_id, registered_version, 0::int8, 0::int8, \(DeviceRowReader.texts)
+        FROM device_tokens AS held
+        WHERE user_id = ANY ($1::uuid[]) AND token IS NOT NULL AND registered_version > withdrawn_version
+            AND NOT EXISTS (
+                SELECT FROM device_tokens AS every
+                WHERE every.token_hash = held.token_hash
+                    AND ((every.registered_version, every.user_id) > (held.registered_version, held.user_id)
+                        OR every.deactivated_at >= \(time(of: "held.registered_version")))
+            )
+        ORDER BY user_id, token_hash
+        """
+
     static func live(_ result: PostgresResult) throws -> [Live] {
         try (0..<result.rowCount).compactMap { try live(result, $0) }
     }

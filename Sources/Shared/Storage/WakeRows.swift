@@ -23,6 +23,7 @@ struct WakeAccount {
     let user: UserID
     let bucket: Int16
     let openWakeAt: Int64
+    let deletedVersion: Int64
 }
 
 extension WakeStore {
@@ -43,7 +44,7 @@ extension WakeStore {
             prepare("wake_schedules", WakeStatements.schedules),
             prepare("wake_connections", WakeStatements.connections),
             prepare("wake_disconnects", WakeStatements.disconnects),
-            prepare("wake_tokens", DeviceTokens.liveStatement)
+            prepare("wake_tokens", DeviceTokens.heldStatement)
         )
         let results = try connection.pipeline { pipeline in
             pipeline.execute(statements.0, one)
@@ -67,7 +68,8 @@ extension WakeStore {
         let found = accounts.compactMap { account -> LockedFacts? in
             // Without a row there is nothing to decide: the account was erased in the meantime.
             guard let schedule = schedules[account.user] else { return nil }
-            let mine = tokens[account.user] ?? []
+            // What was registered before the account was deleted went with it.
+            let mine = (tokens[account.user] ?? []).filter { $0.registered.rawValue >= account.deletedVersion }
             let zone = mine.max { $0.registered < $1.registered }?.registration.timeZone
             let facts = WakeFacts(
                 user: account.user,
@@ -97,7 +99,8 @@ extension WakeStore {
                 WakeAccount(
                     user: try user(result, row),
                     bucket: try result.int2(row, 1),
-                    openWakeAt: try result.int8(row, 2)
+                    openWakeAt: try result.int8(row, 2),
+                    deletedVersion: try result.int8(row, 3)
                 )
             )
         }

@@ -4,7 +4,7 @@ enum WakeStatements {
     /// accounts somebody else holds are passed over. Costs its candidates, however many users there are. Of
     /// `wake_schedule` nothing is returned: it would be as old as the statement, not as the lock.
     static let lockCandidates = """
-        SELECT accounts.user_id, accounts.bucket, accounts.open_wake_at
+        SELECT accounts.user_id, accounts.bucket, accounts.open_wake_at, accounts.deleted_version
         FROM wake_schedule JOIN accounts ON accounts.user_id = wake_schedule.user_id
         WHERE wake_schedule.due_at <= $1::int8
         ORDER BY wake_schedule.due_at LIMIT $2::int4
@@ -13,20 +13,22 @@ enum WakeStatements {
 
     /// $1 users, in the order of which they are locked: as every batch does it, since this waits.
     static let lockAccounts = """
-        SELECT user_id, bucket, open_wake_at FROM accounts
+        SELECT user_id, bucket, open_wake_at, deleted_version FROM accounts
         WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id FOR NO KEY UPDATE
         """
 
     /// As `lockCandidates` and `lockAccounts`, for whoever only looks.
     static let candidates = """
-        SELECT accounts.user_id, accounts.bucket, accounts.open_wake_at
+        SELECT accounts.user_id, accounts.bucket, accounts.open_wake_at, accounts.deleted_version
         FROM wake_schedule JOIN accounts ON accounts.user_id = wake_schedule.user_id
         WHERE wake_schedule.due_at <= $1::int8
         ORDER BY wake_schedule.due_at LIMIT $2::int4
         """
 
     /// $1 users.
-    static let accounts = "SELECT user_id, bucket, open_wake_at FROM accounts WHERE user_id = ANY ($1::uuid[])"
+    static let accounts = """
+        SELECT user_id, bucket, open_wake_at, deleted_version FROM accounts WHERE user_id = ANY ($1::uuid[])
+        """
 
     /// $1 users.
     static let schedules = """
