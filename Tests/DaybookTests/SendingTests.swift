@@ -1,7 +1,9 @@
 import DevelopmentStack
 import Domain
 import Foundation
+import Glibc
 import Kafka
+import Synchronization
 import Testing
 
 @testable import Daybook
@@ -9,6 +11,28 @@ import Testing
 
 struct SendingTests {
     private let today = CalendarDay(daysSinceEpoch: 20_600)
+
+    @Test func `so many are under way at a time as were asked for, whatever the processors`() throws {
+        final class Meeting: Sendable {
+            let state = Mutex<(inside: Int, most: Int, done: Set<Int>)>((0, 0, []))
+        }
+        let meeting = Meeting()
+        let width = 24
+        try Parallel.forEach(below: 100, width: width) { index in
+            meeting.state.withLock { state in
+                state.inside += 1
+                state.most = max(state.most, state.inside)
+                state.done.insert(index)
+            }
+            // Until all are there, with a limit: if they never are, the number says so.
+            let deadline = ContinuousClock.now + .seconds(5)
+            while meeting.state.withLock({ $0.most }) < width, ContinuousClock.now < deadline { sched_yield() }
+            meeting.state.withLock { $0.inside -= 1 }
+        }
+        let (inside, most, done) = meeting.state.withLock { $0 }
+        #expect(inside == 0 && most == width && done == Set(0..<100))
+        try Parallel.forEach(below: 0, width: 4) { _ in Issue.record("nothing was to be done") }
+    }
 
     @Test func `the same seed gives the same history, another one another`() {
         let users = GeneratedHistory.users(3, seed: 7)

@@ -1,7 +1,6 @@
 import Authentication
 import Configuration
 import DevelopmentStack
-import Dispatch
 import Domain
 import Foundation
 import Synchronization
@@ -63,7 +62,7 @@ enum SendCommand: Command {
         let url = try access.url() + "/v1/days"
         let items = try withTokens(bodies, access)
         let start = monotonicSeconds()
-        let totals = post(items, url, parallel: parallel, retries: retries)
+        let totals = try post(items, url, parallel: parallel, retries: retries)
         let seconds = monotonicSeconds() - start
         if arguments.has("json") {
             context.console.print(totals.json(seconds: seconds).text())
@@ -173,30 +172,29 @@ enum SendCommand: Command {
         }
     }
 
-    private static func post(_ items: [Item], _ url: String, parallel: Int, retries: Int) -> SendTotals {
-        let totals = Mutex(SendTotals())
-        let next = Atomic<Int>(0)
-        DispatchQueue.concurrentPerform(iterations: min(parallel, items.count)) { _ in
+    private static func post(_ items: [Item], _ url: String, parallel: Int, retries: Int) throws -> SendTotals {
+        let tally = Tally()
+        try Parallel.forEach(below: items.count, width: parallel) { index in
+            let item = items[index]
+            var attempt = 0
             while true {
-                let index = next.wrappingAdd(1, ordering: .relaxed).oldValue
-                guard index < items.count else { return }
-                let item = items[index]
-                var attempt = 0
-                while true {
-                    let start = monotonicSeconds()
-                    let result = Self.send(item, url)
-                    if attempt < retries, Self.isUnconfirmed(result) {
-                        attempt += 1
-                        usleep(useconds_t(min(2000, 50 << min(attempt, 6)) * 1000))
-                        continue
-                    }
-                    let seconds = monotonicSeconds() - start
-                    totals.withLock { $0.add(result, bytes: item.body.utf8.count, seconds: seconds) }
-                    break
+                let start = monotonicSeconds()
+                let result = Self.send(item, url)
+                if attempt < retries, Self.isUnconfirmed(result) {
+                    attempt += 1
+                    usleep(useconds_t(min(2000, 50 << min(attempt, 6)) * 1000))
+                    continue
                 }
+                let seconds = monotonicSeconds() - start
+                tally.totals.withLock { $0.add(result, bytes: item.body.utf8.count, seconds: seconds) }
+                return
             }
         }
-        return totals.withLock { $0 }
+        return tally.totals.withLock { $0 }
+    }
+
+    private final class Tally: Sendable {
+        let totals = Mutex(SendTotals())
     }
 
     private static func isUnconfirmed(_ result: Result<HTTPCall.Answer, HTTPCall.Failure>) -> Bool {
