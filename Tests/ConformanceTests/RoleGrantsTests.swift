@@ -13,6 +13,8 @@ import Testing
         let grants: [String: String]
         /// By table: the only columns that may be updated.
         let columns: [String: [String]]
+        /// By table: the only columns that may be read.
+        let readColumns: [String: [String]]
         let functions: Set<String>
 
         var testDescription: String { name }
@@ -28,8 +30,11 @@ import Testing
                 "live_device_tokens": "S", "wake_schedule": "SIUD", "consumer_offsets": "SIU", "control": "S",
                 "dead_letter_marks": "SIUD", "tool_runs": "SIUD", "tool_run_parts": "SIUD", "schema_migrations": "S",
                 "door_counts": "SIU", "push_sends": "SUD",
+                // For `daybook wake`.
+                "wake_control": "SI", "push_stops": "SD", "partition_counts": "S", "wakes": "S",
             ],
-            columns: ["control": ["retention_floor"]],
+            columns: ["control": ["retention_floor"], "wake_control": ["paused_at", "resumes"]],
+            readColumns: ["provider_tokens": ["issued_at", "key_id", "paused_until"]],
             functions: ["ensure_month", "drop_month"]
         ),
         // People and services that read one user.
@@ -40,6 +45,7 @@ import Testing
                 "canonical_values": "S", "sources": "S",
             ],
             columns: [:],
+            readColumns: [:],
             functions: []
         ),
     ]
@@ -88,8 +94,11 @@ import Testing
                 AND NOT has_table_privilege('\(role.name)', c.oid, verb)
             """
         )
-        #expect(columns.allSatisfy { $0[2] == "UPDATE" }, "\(columns)")
-        #expect(Dictionary(grouping: columns) { $0[0] }.mapValues { $0.map { $0[1] }.sorted() } == role.columns)
+        for (verb, expected) in [("UPDATE", role.columns), ("SELECT", role.readColumns)] {
+            let found = Dictionary(grouping: columns.filter { $0[2] == verb }) { $0[0] }
+            #expect(found.mapValues { $0.map { $0[1] }.sorted() } == expected)
+        }
+        #expect(columns.allSatisfy { ["UPDATE", "SELECT"].contains($0[2]) }, "\(columns)")
         let functions = try texts(
             owner,
             """
@@ -147,7 +156,7 @@ import Testing
             for (letter, verb) in Self.verbs where !may.contains(letter) && (kind != "v" || verb == "SELECT") {
                 denied += 1
                 switch verb {
-                case "SELECT": expectDenied("SELECT \(column) FROM \(name) LIMIT 0")
+                case "SELECT": expectDenied("SELECT * FROM \(name) LIMIT 0")
                 case "INSERT": expectDenied("INSERT INTO \(name) (\(column)) VALUES (NULL)")
                 case "UPDATE": expectDenied("UPDATE \(name) SET \(column) = \(column) WHERE false")
                 default: expectDenied("DELETE FROM \(name) WHERE false")

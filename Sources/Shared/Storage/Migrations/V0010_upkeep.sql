@@ -48,6 +48,7 @@ BEGIN
     EXECUTE format('ALTER FUNCTION note_oldest_build() SET search_path = %I, pg_temp', current_schema());
 END
 $$;
+REVOKE EXECUTE ON FUNCTION note_oldest_build() FROM PUBLIC;
 
 -- One row per user each, and updated here and there (open wakes, deletions, pins): a fifth of millions is long to wait
 -- for. What has few rows, or rows that are written once and soon complete, does well with the defaults.
