@@ -164,7 +164,7 @@ import Testing
             }
             if kind != "v" { expectDenied("TRUNCATE \(name)") }
         }
-        #expect(denied > 60)
+        #expect(denied > 50)
         for sql in [
             "CREATE TABLE mine (id int)", "CREATE ROLE another", "ALTER TABLE source_days ADD COLUMN mine int",
             "ALTER TABLE source_days DISABLE ROW LEVEL SECURITY", "DROP TABLE canonical_days", "CREATE SCHEMA mine",
