@@ -8,9 +8,7 @@ internal import Storage
 extension Lane {
     func applyWaiting(_ stop: StopFlag) {
         for name in partitions.keys.sorted() {
-            guard !stop.isRaised, refusal == nil, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else {
-                return
-            }
+            guard !stop.isRaised, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else { return }
             guard let partition = partitions[name], partition.isReading, !partition.waiting.isEmpty,
                 partition.retryAt <= time.monotonicNanoseconds(), isDue(partition)
             else { continue }
