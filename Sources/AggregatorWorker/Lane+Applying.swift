@@ -8,9 +8,7 @@ internal import Storage
 extension Lane {
     func applyWaiting(_ stop: StopFlag) {
         for name in partitions.keys.sorted() {
-            guard !stop.isRaised, refusal == nil, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else {
-                return
-            }
+            guard !stop.isRaised, !needsAssign, isDatabaseReady(time.monotonicNanoseconds()) else { return }
             guard let outcome = applyNext(of: name) else { continue }
             conclude(outcome, of: name)
         }

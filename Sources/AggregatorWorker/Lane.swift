@@ -90,6 +90,8 @@ final class Lane {
     var askEndsAt: Int64 = 0
     /// Why the database could not be used last, and when that may be said again.
     var failureSaid: (text: String, until: Int64)?
+    /// The topic was deleted. A client of librdkafka 2.0.2 that has read it may not find the one that is made in its place.
+    var missingTopic: KafkaError?
     /// Why the worker must not go on.
     var refusal: SchemaGate.Refusal?
 
@@ -174,7 +176,7 @@ final class Lane {
             gather()
             setBusy(partitions.values.contains { !$0.waiting.isEmpty && $0.isReading })
             // Such a client does nothing any more: the lane is made anew.
-            if let error = consumer.fatalError { throw error }
+            if let error = consumer.fatalError ?? missingTopic { throw error }
             applyWaiting(stop)
             if let refusal { throw refusal }
             look(time.monotonicNanoseconds(), stop)
@@ -253,6 +255,7 @@ final class Lane {
                 "a partition cannot be read; looking what log it is",
                 [.topic: .text(name.topic), .partition: .integer(name.partition), .error: .text(error.message)]
             )
+            if error.isUnknownTopic { missingTopic = error }
             // The same check as at the start: another log, an end below the position, or records that are gone. One
             // that goes on complaining does not put off the check that is due.
             if partitions[name]?.isReading == true { partitions[name]?.standing = .unclaimed }

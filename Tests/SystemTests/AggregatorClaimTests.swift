@@ -179,7 +179,12 @@ import Testing
         var worker = try pipeline.startWorker(settings)
         try pipeline.waitUntilApplied(worker: worker)
         if !isRunning { #expect(try worker.stop() == 0) }
-        try pipeline.makeAnew(live.topic)
+        try pipeline.makeAnew(live.topic) {
+            // A worker that runs has to see that it is gone: see "Positions" in the design.
+            if isRunning {
+                try Eventually.holds("it notices") { worker.lines("\"live-0\"", "a partition cannot be read") > 0 }
+            }
+        }
         try pipeline.publish(100..<160, over: try pipeline.publisher())
         if !isRunning { worker = try pipeline.startWorker(settings) }
         try Eventually.holds("no record of the new log is passed over", seconds: 60) {
@@ -193,7 +198,7 @@ import Testing
 
 extension PipelineUnderTest {
     /// Deletes a topic of the real broker and makes it again, empty.
-    fileprivate func makeAnew(_ topic: String) throws {
+    fileprivate func makeAnew(_ topic: String, meanwhile: () throws -> Void) throws {
         try kafka.real?.deleteTopic(topic)
         let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
         try Eventually.holds("the topic is gone") {
@@ -204,6 +209,7 @@ extension PipelineUnderTest {
                 return error.isUnknownTopic
             }
         }
+        try meanwhile()
         let specification = KafkaTopicSpecification(
             name: topic,
             partitions: Int32(clamping: partitions),
