@@ -6,6 +6,7 @@ final class Soak {
     private static let connections = 64
     /// What memory may grow by between the second third of the time and the last.
     private static let mostGrowth = 4.0
+    private static let mostFiles = 16
     /// No request may take longer, counted from when it was due.
     private static let mostSeconds = 2.0
 
@@ -84,7 +85,8 @@ final class Soak {
                 "a request took \(format(slowest, 1)) s: no more than \(format(Self.mostSeconds, 0)) is allowed"
             )
         }
-        if files > 0 { faults.append("\(files) more descriptors are open at the end") }
+        // Some of the load's connections end and come again at any moment; a leak is one for every so many requests.
+        if files > Self.mostFiles { faults.append("\(files) more descriptors are open at the end") }
         if threads > 0 { faults.append("\(threads) more threads run at the end") }
         say("\nRESULT soak.rss_growth_mib \(format(growth, 2))")
         say("RESULT soak.slowest_ms \(format(slowest * 1000, 1))")

@@ -83,6 +83,9 @@ struct HeartbeatMonitor {
         return append > received ? received - append : 0
     }
 
+    /// Some heartbeat is still on its way.
+    var isAwaited: Bool { places.contains { $0.sentAt != nil } }
+
     /// No heartbeat was acknowledged for so long that Kafka counts as away.
     func isSilent(now: Instant) -> Bool {
         guard let waitingSince else { return false }

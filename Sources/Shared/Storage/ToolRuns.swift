@@ -92,16 +92,21 @@ public struct ToolRuns {
         parameters.append(text: part.position)
         parameters.append(bool: part.isFinished)
         parameters.append(counts)
-        try connection.executeUnprepared(
-            """
-            INSERT INTO tool_run_parts (run, part, position, finished, counts)
-            SELECT $1::text, $2::text, $3::text, $4::bool, $5::int8[]
-            WHERE EXISTS (SELECT FROM tool_runs WHERE run = $1::text)
-            ON CONFLICT (run, part) DO UPDATE
-            SET position = excluded.position, finished = excluded.finished, counts = excluded.counts
-            """,
-            parameters
-        )
+        do throws(PostgresError) {
+            try connection.executeUnprepared(
+                """
+                INSERT INTO tool_run_parts (run, part, position, finished, counts)
+                SELECT $1::text, $2::text, $3::text, $4::bool, $5::int8[]
+                WHERE EXISTS (SELECT FROM tool_runs WHERE run = $1::text)
+                ON CONFLICT (run, part) DO UPDATE
+                SET position = excluded.position, finished = excluded.finished, counts = excluded.counts
+                """,
+                parameters
+            )
+        } catch {
+            // The run was given up for another one between the look and the insertion: there is nothing to remember.
+            guard error.sqlState == "23503" else { throw error }
+        }
     }
 
     public func finish(_ run: String, at now: Int64) throws(PostgresError) {
