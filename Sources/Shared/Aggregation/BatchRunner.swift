@@ -82,8 +82,8 @@ public final class BatchRunner {
     ///   - fence: the partition's move, made in the same transaction.
     /// - Returns: what became of the batch.
     /// - Throws: `PostgresError` (look at its disposition), `StorageError`, or `SchemaGate.Refusal` when a rule
-    ///   version or window format was raised above what this build knows, or the oldest build above it. Nothing was written then, unless the
-    ///   connection was lost while the COMMIT was on its way: the fence tells, at the next try.
+    ///   version or window format was raised above what this build knows, or the oldest build above it. Nothing was
+    ///   written then, unless the connection was lost while the COMMIT was on its way: the fence tells, at the next try.
     public func run(_ records: [DecodedDays], fence: Fence?) throws -> Result {
         try transaction(fence, users: DaysMerge.users(of: records)) { snapshot in
             var merge = try timed(.confirm) { try DaysMerge(records, snapshot, replaces: true) }

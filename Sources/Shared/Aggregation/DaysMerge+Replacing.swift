@@ -41,20 +41,10 @@ extension DaysMerge {
 
     /// The numbers of the replacements, in the order of users and in portions of about so many.
     public func replacements(ofDays size: Int) -> [[Int]] {
-        var runs: [(user: UserID, numbers: Range<Int>)] = []
-        var first = 0
-        while first < replacements.count {
-            let record = replacements[first].record
-            var end = first + 1
-            while end < replacements.count && replacements[end].record == record { end += 1 }
-            runs.append((records[record].user, first..<end))
-            first = end
-        }
-        runs.sort { $0.user == $1.user ? $0.numbers.lowerBound < $1.numbers.lowerBound : $0.user < $1.user }
         var portions: [[Int]] = []
         var portion: [Int] = []
-        for run in runs {
-            var numbers = run.numbers.filter { !replacements[$0].isOff }
+        for run in Self.runs(in: replacements.indices, records, record: { replacements[$0].record }) {
+            var numbers = run.places.filter { !replacements[$0].isOff }
             // Days that come one behind the other are one range.
             if numbers.indices.dropFirst().contains(where: { day(of: numbers[$0]) < day(of: numbers[$0 - 1]) }) {
                 numbers.sort { day(of: $0) < day(of: $1) }

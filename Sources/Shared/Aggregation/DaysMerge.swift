@@ -28,11 +28,6 @@ public struct DaysMerge {
         var isOff = false
     }
 
-    private struct Run {
-        let user: UserID
-        let first, end: Int
-    }
-
     let records: [DecodedDays]
     private let snapshot: BatchSnapshot
     var connections: [WorkingConnection] = []
@@ -46,8 +41,8 @@ public struct DaysMerge {
     private var connectionCounts: [UserID: Int]?
     /// Users who get one more in this batch.
     var crowded: Set<UserID> = []
-    /// What the second step has not come to yet; nil before it begins.
-    private var runs: ArraySlice<Run>?
+    /// What the second step has not come to yet.
+    private var runs: ArraySlice<Run> = []
     private var origins: [UserSource: Int]?
     private var answers: [UserID: WakeAnswer] = [:]
     var counts = BatchCounts()
@@ -260,15 +255,18 @@ public struct DaysMerge {
         writes.canonicalDays.reserveCapacity(deferred.count)
         var table = UserDays(days)
         // A user at a time; among one user's the order stays.
-        if runs?.isEmpty ?? true { runs = runsOfUsers()[...] }
-        var left = runs ?? []
+        if runs.isEmpty {
+            runs = Self.runs(in: planned..<deferred.count, records) { [deferred] in deferred[$0].record }[...]
+            planned = deferred.count
+        }
+        var left = runs
         runs = []
         while let user = left.first?.user, last.map({ user <= $0 }) ?? true {
             table.begin(user)
             while let run = left.first, run.user == user {
                 left.removeFirst()
-                let record = records[deferred[run.first].record]
-                for place in run.first..<run.end { apply(deferred[place], of: record, &table) }
+                let record = records[deferred[run.places.lowerBound].record]
+                for place in run.places { apply(deferred[place], of: record, &table) }
             }
             table.addWrites(to: &writes, snapshot.accounts[user]?.preferences ?? Preferences())
         }
@@ -313,20 +311,6 @@ public struct DaysMerge {
         return due.map { (user: $0.key, dueAt: $0.value) }.sorted { $0.user < $1.user }
     }
 
-    /// Each record's part of what was put off, sorted by user and then as they came.
-    private mutating func runsOfUsers() -> [Run] {
-        var runs: [Run] = []
-        var first = planned
-        planned = deferred.count
-        while first < deferred.count {
-            var end = first + 1
-            while end < deferred.count && deferred[end].record == deferred[first].record { end += 1 }
-            runs.append(Run(user: records[deferred[first].record].user, first: first, end: end))
-            first = end
-        }
-        return runs.sorted { $0.user == $1.user ? $0.first < $1.first : $0.user < $1.user }
-    }
-
     private mutating func apply(_ item: Deferred, of record: DecodedDays, _ table: inout UserDays) {
         let (reading, place) = (record.readings[item.reading], item.connection)
         // An earlier record of the batch may have said the same.
@@ -356,52 +340,6 @@ public struct DaysMerge {
             counts.confirmed += 1
         } else {
             counts.older += 1
-        }
-    }
-}
-
-extension TouchedUser {
-    static func sorted(_ users: some Sequence<UserID>) -> [TouchedUser] {
-        var touched: [TouchedUser] = []
-        for user in users.sorted() where touched.last?.user != user {
-            touched.append(TouchedUser(user: user, bucket: Int16(Partitioner.bucket(of: user))))
-        }
-        return touched
-    }
-}
-
-extension [DayRange] {
-    /// - Parameter days: in any order.
-    init(covering days: [UserDay]) {
-        self.init()
-        for key in days.sorted() { cover(key.user, key.day) }
-    }
-
-    /// In portions of about so many days, none of which shares a user with another: while one is merged, the database
-    /// works on the others.
-    func portions(ofDays size: Int) -> [ArraySlice<DayRange>] {
-        var portions: [ArraySlice<DayRange>] = []
-        var start = startIndex
-        var days = 0
-        for index in indices {
-            if days >= size && self[index].user != self[index - 1].user {
-                portions.append(self[start..<index])
-                start = index
-                days = 0
-            }
-            days += self[index].last.days(since: self[index].first) + 1
-        }
-        if start < endIndex { portions.append(self[start...]) }
-        return portions
-    }
-
-    /// Takes in one more day, in the order of users and days: one range costs less than its days one by one, unless
-    /// they lie far apart.
-    fileprivate mutating func cover(_ user: UserID, _ day: CalendarDay) {
-        if let last, last.user == user, day.days(since: last.last) <= 4 {
-            self[count - 1].last = day
-        } else {
-            append(DayRange(user: user, first: day, last: day))
         }
     }
 }
