@@ -1,34 +1,28 @@
 /// The statements of wakes. The session is a batch's (`BatchStore.sessionSettings`): no way but by the indexes.
 enum WakeStatements {
-    /// $1 now, $2 how many. Candidates in the order of the index, each with the lock of its account; those whose
-    /// accounts somebody else holds are passed over. Costs its candidates, however many users there are. Of
-    /// `wake_schedule` nothing is returned: it would be as old as the statement, not as the lock.
-    static let lockCandidates = """
-        SELECT accounts.user_id, accounts.bucket, accounts.open_wake_at, accounts.deleted_version
-        FROM wake_schedule JOIN accounts ON accounts.user_id = wake_schedule.user_id
-        WHERE wake_schedule.due_at <= $1::int8
-        ORDER BY wake_schedule.due_at LIMIT $2::int4
-        FOR NO KEY UPDATE OF accounts SKIP LOCKED
-        """
+    /// As `WakeStore.accounts` takes them.
+    private static let accountColumns = ["user_id", "bucket", "open_wake_at", "deleted_version"]
 
-    /// $1 users, in the order of which they are locked: as every batch does it, since this waits.
-    static let lockAccounts = """
-        SELECT user_id, bucket, open_wake_at, deleted_version FROM accounts
-        WHERE user_id = ANY ($1::uuid[]) ORDER BY user_id FOR NO KEY UPDATE
-        """
-
-    /// As `lockCandidates` and `lockAccounts`, for whoever only looks.
+    /// $1 now, $2 how many. Candidates in the order of the index, for whoever only looks. Of `wake_schedule` nothing is
+    /// returned: with locks it would be as old as the statement, not as the lock.
     static let candidates = """
-        SELECT accounts.user_id, accounts.bucket, accounts.open_wake_at, accounts.deleted_version
+        SELECT \(accountColumns.map { "accounts.\($0)" }.joined(separator: ", "))
         FROM wake_schedule JOIN accounts ON accounts.user_id = wake_schedule.user_id
         WHERE wake_schedule.due_at <= $1::int8
         ORDER BY wake_schedule.due_at LIMIT $2::int4
         """
+
+    /// The same, each with the lock of its account; those whose accounts somebody else holds are passed over. Costs its
+    /// candidates, however many users there are.
+    static let lockCandidates = "\(candidates) FOR NO KEY UPDATE OF accounts SKIP LOCKED"
 
     /// $1 users.
     static let accounts = """
-        SELECT user_id, bucket, open_wake_at, deleted_version FROM accounts WHERE user_id = ANY ($1::uuid[])
+        SELECT \(accountColumns.joined(separator: ", ")) FROM accounts WHERE user_id = ANY ($1::uuid[])
         """
+
+    /// The same, in the order of which they are locked: as every batch does it, since this waits.
+    static let lockAccounts = "\(accounts) ORDER BY user_id FOR NO KEY UPDATE"
 
     /// $1 users.
     static let schedules = """
