@@ -122,6 +122,39 @@ struct HeartbeatMonitorTests {
         #expect(monitor.begin(partitions: 4, now: later(32)) == [1, 3])
     }
 
+    @Test func `at the start all partitions are heard of, or waiting ends; afterwards one is enough`() {
+        func report(_ monitor: inout HeartbeatMonitor, _ partition: Int, _ isAcknowledged: Bool) {
+            let round = monitor.round
+            monitor.report(
+                partition: partition,
+                round: round,
+                isAcknowledged: isAcknowledged,
+                appendTime: nil,
+                now: start
+            )
+        }
+        var monitor = HeartbeatMonitor()
+        #expect(!monitor.isConfirmed)
+        #expect(monitor.begin(partitions: 3, now: start) == [0, 1, 2])
+        report(&monitor, 0, true)
+        var impatient = monitor
+        report(&monitor, 1, true)
+        #expect(!monitor.isConfirmed)
+        // That it failed is an answer too.
+        report(&monitor, 2, false)
+        #expect(monitor.isConfirmed)
+        #expect(monitor.begin(partitions: 3, now: later(10)) == [0, 1, 2])
+        #expect(!monitor.isConfirmed)
+        report(&monitor, 1, true)
+        #expect(monitor.isConfirmed)
+        impatient.endSettling()
+        #expect(impatient.isConfirmed)
+        var refused = HeartbeatMonitor()
+        #expect(refused.begin(partitions: 1, now: start) == [0])
+        report(&refused, 0, false)
+        #expect(!refused.isConfirmed)
+    }
+
     @Test func `the clock that differs most counts, until its partition tells better or nothing`() {
         var monitor = HeartbeatMonitor()
         func beat(_ at: Int, _ off: [Int?]) {

@@ -22,8 +22,8 @@ struct PlainDays: ~Copyable {
     /// Each day has a value, no value is zero, and the dates only rise or only fall.
     private(set) var isRegular = false
 
-    private let topKeys = KeyPatterns(["source", "origin", "observed_at", "time_zone", "zeros", "days"])
-    private static let daysKey = 5
+    private let topKeys = KeyPatterns(RequestFields.textNames + ["days"])
+    private static let daysKey = RequestFields.textNames.count
     private let dayKeys = KeyPatterns(MetricLedger.definitions.map(\.name) + ["date"])
     private static let dateKey = Metric.count
     /// By the metrics' numbers.

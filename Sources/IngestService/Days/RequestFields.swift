@@ -55,7 +55,10 @@ struct RequestFields {
         if let text = value.text { field = .text(text) } else if !value.isNull { field = .somethingElse }
     }
 
-    /// Sets a text by its field's number in `PlainDays`.
+    /// The fields that are texts, in the order of `set`'s numbers.
+    static let textNames: [StaticString] = ["source", "origin", "observed_at", "time_zone", "zeros"]
+
+    /// Sets a text by its field's number.
     mutating func set(_ number: Int, _ text: JSONText) {
         switch number {
         case 0: source = .text(text)

@@ -22,6 +22,8 @@ struct HeartbeatMonitor {
     private(set) var acknowledged = 0
     /// When the first heartbeat was sent since the last one that was acknowledged.
     private var waitingSince: Instant?
+    /// At the start each partition is waited for, so that its first request is as fast as the second.
+    private var isSettling = true
 
     /// Begins a round.
     ///
@@ -64,6 +66,7 @@ struct HeartbeatMonitor {
         else { return }
         places[partition].sentAt = nil
         places[partition].skew = nil
+        if places.allSatisfy({ $0.sentAt == nil }) { isSettling = false }
         guard isAcknowledged else { return }
         if round == self.round { acknowledged += 1 }
         waitingSince = nil
@@ -83,8 +86,11 @@ struct HeartbeatMonitor {
         return append > received ? received - append : 0
     }
 
-    /// Some heartbeat is still on its way.
-    var isAwaited: Bool { places.contains { $0.sentAt != nil } }
+    /// A partition without a leader is waited for no longer: the others' users are to be served.
+    mutating func endSettling() { isSettling = false }
+
+    /// Kafka takes records, as the last heartbeats say; not before all partitions were heard of, or `endSettling`.
+    var isConfirmed: Bool { !isSettling && round > 0 && waitingSince == nil }
 
     /// No heartbeat was acknowledged for so long that Kafka counts as away.
     func isSilent(now: Instant) -> Bool {

@@ -28,8 +28,7 @@ final class Publisher: @unchecked Sendable {
     /// What the present round of heartbeats tells.
     private var sentCounts = (requests: 0, answered: 0)
     private var isClockOff = false
-    /// After the start each partition is waited for a moment, so that its first request is as fast as the second.
-    private var isSettling = true
+    /// How long a start waits for partitions that don't answer.
     private static let settlingTime = Duration.seconds(2)
     private let failures = LogThrottle()
     /// The producer whose reports are read.
@@ -94,13 +93,14 @@ final class Publisher: @unchecked Sendable {
         partitions = count
         guard isFirst else { return }
         beat()
-        first?.after(Self.settlingTime) { [weak self] in self?.endSettling() }
+        first?.after(Self.settlingTime) { [weak self] in
+            self?.monitor.endSettling()
+            self?.tellConfirmed()
+        }
     }
 
-    /// A partition without a leader is waited for no longer: the others' users are to be served.
-    private func endSettling() {
-        isSettling = false
-        if monitor.acknowledged > 0 { state.readiness.set(heartbeat: nil) }
+    private func tellConfirmed() {
+        if monitor.isConfirmed { state.readiness.set(heartbeat: nil) }
     }
 
     /// Sends a heartbeat to each live partition whose last one is not still on its way.
@@ -214,13 +214,8 @@ final class Publisher: @unchecked Sendable {
             appendTime: appendTime,
             now: Instant(microseconds: state.time.wallMicroseconds())
         )
-        let isSettled = isSettling && !monitor.isAwaited
-        if isSettled { isSettling = false }
-        if !isSettling, isAcknowledged || isSettled && monitor.acknowledged > 0 {
-            state.readiness.set(heartbeat: nil)
-        }
-        guard isAcknowledged else { return }
-        guard let skew = monitor.skewMilliseconds else { return }
+        tellConfirmed()
+        guard isAcknowledged, let skew = monitor.skewMilliseconds else { return }
         state.metrics.clockSkew.set(Double(skew) / 1000)
         let isOff = skew.magnitude > UInt64(max(0, settings.clockToleranceMilliseconds))
         if isOff, !isClockOff { log.error("clock differs from the brokers'", [.skewMilliseconds: .integer(skew)]) }
