@@ -122,7 +122,9 @@ public struct MetricValues: Sendable {
 extension MetricValues: Hashable {
     public static func == (left: MetricValues, right: MetricValues) -> Bool {
         guard left.mask == right.mask else { return false }
-        for index in 0..<Metric.count where left.tenths[index] != right.tenths[index] { return false }
+        // Over spans: each subscript with a variable index would copy all values.
+        let (ours, theirs) = (left.tenths.span, right.tenths.span)
+        for index in 0..<Metric.count where ours[index] != theirs[index] { return false }
         return true
     }
 
