@@ -7,31 +7,7 @@ import Testing
 
 @Suite struct `The merge of a batch` {
     private let user = UserID(high: 1, low: 1)
-    private let today = CalendarDay(daysSinceEpoch: 20_600)
-
-    private func record(
-        of user: UserID = UserID(high: 1, low: 1),
-        minute: Int,
-        from source: Source = .appleHealth,
-        _ days: [(Int, MetricValues)]
-    ) -> DecodedDays {
-        let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
-        let event = EventID(high: 0, low: 0)
-        let version = Version(observedAt: nil, receivedAt: received, event: event)
-        let readings = days.map {
-            Reading(day: today.advanced(by: -$0.0), values: $0.1, version: version, closed: $0.0 > 0)
-        }
-        return DecodedDays(
-            user: user,
-            source: source,
-            origin: "",
-            event: event,
-            receivedAt: received,
-            version: version,
-            localDate: today,
-            readings: readings
-        )
-    }
+    private let today = batchDay
 
     private func snapshot(deleted: Version = Version(rawValue: 0)) -> BatchSnapshot {
         var snapshot = BatchSnapshot(

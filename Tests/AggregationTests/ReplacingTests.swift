@@ -6,7 +6,7 @@ import Testing
 @testable import Aggregation
 
 @Suite struct `Days that are replaced unread` {
-    private static let today = CalendarDay(daysSinceEpoch: 20_600)
+    private static let today = batchDay
 
     /// The tables, and the statement that replaces as the database runs it.
     private struct Tables {
@@ -123,31 +123,6 @@ import Testing
         }
     }
 
-    private func record(
-        of user: UserID = UserID(high: 1, low: 1),
-        minute: Int,
-        from source: Source = .appleHealth,
-        closed: Bool = false,
-        tie: UInt64 = 0,
-        _ days: [(Int, MetricValues)]
-    ) -> DecodedDays {
-        let received = Instant(microseconds: 1_780_000_000_000_000).advanced(bySeconds: minute * 60)
-        let event = EventID(high: 0, low: tie)
-        let version = Version(observedAt: nil, receivedAt: received, event: event)
-        return DecodedDays(
-            user: user,
-            source: source,
-            origin: "",
-            event: event,
-            receivedAt: received,
-            version: version,
-            localDate: Self.today,
-            readings: days.map {
-                Reading(day: Self.today.advanced(by: -$0.0), values: $0.1, version: version, closed: closed)
-            }
-        )
-    }
-
     private func random(_ step: Int, _ generator: inout SystemRandomNumberGenerator) -> DecodedDays {
         // The first user has one source, the second two, the third gets a second one late.
         let number = UInt64.random(in: 1...3, using: &generator)
@@ -201,15 +176,15 @@ import Testing
         let user = UserID(high: 1, low: 1)
         var tables = Tables([user])
         let days = (0..<10).map { ($0, [.steps: 10, .spo2: 970] as MetricValues) }
-        _ = try tables.apply([record(minute: 0, days)], replaces: true)
+        _ = try tables.apply([record(minute: 0, closed: false, days)], replaces: true)
         let changed = days.map { ($0.0, [.steps: 20, .spo2: 970] as MetricValues) }
-        let merge = try DaysMerge([record(minute: 60, changed)], tables.snapshot, replaces: true)
+        let merge = try DaysMerge([record(minute: 60, closed: false, changed)], tables.snapshot, replaces: true)
         #expect(merge.needs().isEmpty && merge.replacements(ofDays: 1000).joined().count == 10)
-        let counts = try tables.apply([record(minute: 60, changed)], replaces: true)
+        let counts = try tables.apply([record(minute: 60, closed: false, changed)], replaces: true)
         #expect(counts.changed == 10 && counts.sourceRowsWritten == 10 && counts.canonicalWritten == 10)
         #expect(tables.missed == 0 && tables.drift().isEmpty)
         // Older than what is stored, or fewer metrics than the window has: that needs the row.
-        for other in [record(minute: 30, days), record(minute: 90, [(0, [.steps: 30])])] {
+        for other in [record(minute: 30, closed: false, days), record(minute: 90, closed: false, [(0, [.steps: 30])])] {
             let merge = try DaysMerge([other], tables.snapshot, replaces: true)
             #expect(!merge.needs().isEmpty && merge.replacements(ofDays: 1000).isEmpty)
         }
@@ -218,8 +193,11 @@ import Testing
     @Test func `a second source that comes in the same batch puts the first one's replacements off`() throws {
         let user = UserID(high: 1, low: 1)
         var tables = Tables([user])
-        _ = try tables.apply([record(minute: 0, [(0, [.steps: 10])])], replaces: true)
-        let both = [record(minute: 60, [(0, [.steps: 20])]), record(minute: 60, from: .oura, [(0, [.steps: 30])])]
+        _ = try tables.apply([record(minute: 0, closed: false, [(0, [.steps: 10])])], replaces: true)
+        let both = [
+            record(minute: 60, closed: false, [(0, [.steps: 20])]),
+            record(minute: 60, from: .oura, closed: false, [(0, [.steps: 30])]),
+        ]
         for records in [both, both.reversed()] {
             let merge = try DaysMerge(records, tables.snapshot, replaces: true)
             #expect(merge.replacements(ofDays: 1000).isEmpty)
@@ -232,12 +210,12 @@ import Testing
     @Test func `a canonical day that is not there is made although its row was replaced`() throws {
         let user = UserID(high: 1, low: 1)
         var tables = Tables([user])
-        _ = try tables.apply([record(minute: 0, [(0, [.steps: 10])])], replaces: true)
+        _ = try tables.apply([record(minute: 0, closed: false, [(0, [.steps: 10])])], replaces: true)
         tables.canonical = [:]
-        let counts = try tables.apply([record(minute: 60, [(0, [.steps: 20])])], replaces: true)
+        let counts = try tables.apply([record(minute: 60, closed: false, [(0, [.steps: 20])])], replaces: true)
         #expect(counts.changed == 1 && tables.canonical.count == 1 && tables.drift().isEmpty)
         // The window says what the row says now.
-        _ = try tables.apply([record(minute: 120, [(0, [.steps: 10])])], replaces: true)
+        _ = try tables.apply([record(minute: 120, closed: false, [(0, [.steps: 10])])], replaces: true)
         #expect(tables.canonical.values.first?.values[.steps] == 10)
     }
 }

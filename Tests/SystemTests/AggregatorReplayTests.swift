@@ -36,11 +36,8 @@ import Testing
         }
     }
 
-    @Test func `replayed in order, twice, while others push: the same hash (C1, D3)`() throws {
-        let pipeline = try PipelineUnderTest(.mock)
-        defer { pipeline.kafka.stop() }
-        let publisher = try pipeline.publisher()
-        for draft in drafts(10_000) {
+    private func publish(_ drafts: [Draft], over publisher: RecordPublisher) throws {
+        for draft in drafts {
             try publisher.publish(
                 draft.user,
                 draft.source,
@@ -50,6 +47,13 @@ import Testing
             )
         }
         try publisher.flush()
+    }
+
+    @Test func `replayed in order, twice, while others push: the same hash (C1, D3)`() throws {
+        let pipeline = try PipelineUnderTest(.mock)
+        defer { pipeline.kafka.stop() }
+        let publisher = try pipeline.publisher()
+        try publish(drafts(10_000), over: publisher)
         let workers = try (0..<2).map { _ in try pipeline.startWorker() }
         try pipeline.waitUntilApplied(seconds: 90, worker: workers[0])
         let rows = { try self.rows(of: 0..<200, pipeline) }
@@ -67,16 +71,7 @@ import Testing
         let pipeline = try PipelineUnderTest(.mock)
         defer { pipeline.kafka.stop() }
         let publisher = try pipeline.publisher()
-        for draft in drafts(1500) {
-            try publisher.publish(
-                draft.user,
-                draft.source,
-                receivedAt: draft.receivedAt,
-                localDate: today,
-                draft.days
-            )
-        }
-        try publisher.flush()
+        try publish(drafts(1500), over: publisher)
         let worker = try pipeline.startWorker()
         try pipeline.waitUntilApplied(worker: worker)
         let hash = try pipeline.hash()
