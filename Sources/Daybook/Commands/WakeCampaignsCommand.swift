@@ -10,7 +10,8 @@ enum WakeCampaignsCommand: Command {
         description: [
             "Shows each hour's round of sends by platform and app version: wakes that a push server took up, or may "
                 + "have; those that were not sent after all (a stop, a worker's end, a server that refused or could "
-                + "not be reached), which count against nobody and are tried again; those that a push server accepted, and how many of those a push of the phone answered within ten minutes, an hour, and four "
+                + "not be reached), which count against nobody and are tried again; those that a push server accepted, "
+                + "and how many of those a push of the phone answered within ten minutes, an hour, and four "
                 + "hours. NEW DATA counts the accepted ones whose answer changed a value.",
             "Accepted is not delivered: the systems of the phones decide which wakes reach the app.",
         ],
