@@ -6,7 +6,8 @@ import TestSupport
 /// A Kafka for a benchmark: a real one of KAFKA_HOME with these topics, else the development broker, whose topics are
 /// Daybook's own. Ends with this.
 final class StartedKafka {
-    static let partitions = 4
+    /// Of each topic; BENCH_PARTITIONS is another number.
+    static let partitions = ProcessInfo.processInfo.environment["BENCH_PARTITIONS"].flatMap(Int.init) ?? 4
 
     let bootstrapServers: String
     private let real: RealKafka?

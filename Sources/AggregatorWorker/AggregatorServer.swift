@@ -64,6 +64,7 @@ final class LanePool: Service {
         let prefix = configuration.kafka.topicPrefix
         // Each kind is a consumer group of its own, so that neither a back-fill nor a large deletion delays today.
         let pressure = LivePressure()
+        let lanes = configuration.liveLanes + configuration.historyLanes + 2
         let kinds: [(name: String, topic: Topic, reads: RecordReader.Kind, count: Int, role: Lane.Role)] = [
             ("live", .daysLive, .days, configuration.liveLanes, .live(pressure)),
             ("history", .daysHistory, .days, configuration.historyLanes, .history(pressure)),
@@ -81,6 +82,7 @@ final class LanePool: Service {
                     topic: kind.topic.name(prefix: prefix),
                     reads: kind.reads,
                     role: kind.role,
+                    share: LaneFactory.Share(lanes: lanes, kinds: kinds.count),
                     metrics: metrics,
                     log: log.with([.lane: .text(name)])
                 )
@@ -154,12 +156,23 @@ final class LanePool: Service {
 
 /// What a lane is made of, from the configuration.
 struct LaneFactory: Sendable {
+    /// With how many others a lane shares the process's memory.
+    struct Share: Sendable {
+        let lanes: Int
+        /// How many topics they read.
+        let kinds: Int
+    }
+
+    /// In milliseconds. A lane that starts while no broker answers waits this long, and then in its group.
+    private static let askPatience: Int32 = 3000
+
     let configuration: AggregatorConfiguration
     let name: String
     let group: String
     let topic: String
     let reads: RecordReader.Kind
     let role: Lane.Role
+    let share: Share
     let metrics: WorkerMetrics
     let log: Log
 
@@ -195,10 +208,11 @@ struct LaneFactory: Sendable {
             log: log,
             time: SystemTime()
         )
+        let memory = memory
         return Lane(
-            settings: settings,
+            settings: settings(memory),
             owner: owner,
-            consumer: try KafkaConsumer(properties: consumerProperties, topics: [topic], log: forward),
+            consumer: try KafkaConsumer(properties: consumerProperties(memory), topics: [topic], log: forward),
             connection: connection,
             processor: processor,
             store: store,
@@ -211,7 +225,7 @@ struct LaneFactory: Sendable {
         )
     }
 
-    private var settings: Lane.Settings {
+    private func settings(_ memory: LaneMemory) -> Lane.Settings {
         Lane.Settings(
             role: role,
             limits: .init(
@@ -224,18 +238,32 @@ struct LaneFactory: Sendable {
                 sharePercent: configuration.brake.sharePercent,
                 run: configuration.brake.run
             ),
-            bufferBytes: 8 * configuration.batch.bytes,
+            bufferBytes: memory.bufferBytes,
             batchWaitMilliseconds: configuration.batch.waitMilliseconds,
             sessionTimeoutMilliseconds: configuration.consumer.sessionTimeoutMilliseconds,
             resumesAfterLoss: configuration.consumer.lostLogPolicy == .resume
         )
     }
 
-    private var consumerProperties: KafkaProperties.List {
+    private var memory: LaneMemory {
+        // A topic that is not there yet, or no broker that answers: the lane joins its group and waits.
+        let partitions = try? KafkaAdmin(properties: kafkaProperties, log: { _ in })
+            .partitionCount(of: topic, timeoutMilliseconds: Self.askPatience)
+        return LaneMemory(
+            processBytes: configuration.bufferBytes,
+            lanes: share.lanes,
+            kinds: share.kinds,
+            partitions: partitions
+        )
+    }
+
+    private func consumerProperties(_ memory: LaneMemory) -> KafkaProperties.List {
         var ours: KafkaProperties.List = [
             ("group.id", group),
             ("session.timeout.ms", String(configuration.consumer.sessionTimeoutMilliseconds)),
             ("max.poll.interval.ms", String(configuration.consumer.maxPollIntervalMilliseconds)),
+            ("queued.max.messages.kbytes", String(memory.queuedKilobytes)),
+            ("max.partition.fetch.bytes", String(memory.fetchBytes)),
         ]
         // Every lane is a member of its own.
         if let instance = configuration.consumer.instance { ours.append(("group.instance.id", "\(instance)-\(name)")) }

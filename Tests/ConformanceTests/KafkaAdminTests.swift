@@ -66,6 +66,7 @@ struct KafkaAdminTests {
     func `topics are made once and described`(kafka: KafkaUnderTest) throws {
         let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
         let name = try kafka.makeTopic("described", partitions: 4, settings: ["retention.ms": "3600000"])
+        #expect(try admin.partitionCount(of: name, timeoutMilliseconds: 10_000) == 4)
         let again = KafkaTopicSpecification(name: name, partitions: 9, replicationFactor: 1)
         if kafka.kind == .mock {
             let error = #expect(throws: KafkaError.self) { try admin.create([again], timeoutMilliseconds: 10_000) }

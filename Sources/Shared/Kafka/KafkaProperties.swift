@@ -45,7 +45,7 @@ public enum KafkaProperties {
             ("heartbeat.interval.ms", "2000"),
             // A leader that hangs keeps its connections: what is asked of it comes back after this time.
             ("socket.timeout.ms", "6000"),
-            // For each partition: 32 partitions make 128 MiB.
+            // For each partition: whoever reads many gives less.
             ("queued.max.messages.kbytes", "4096"),
             ("fetch.wait.max.ms", "100"),
             ("fetch.error.backoff.ms", "200"),

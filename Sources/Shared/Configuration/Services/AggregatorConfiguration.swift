@@ -57,6 +57,7 @@ public struct AggregatorConfiguration: Sendable {
     public let liveLanes: Int
     public let historyLanes: Int
     public let batch: Batch
+    public let bufferBytes: Int
     public let brake: Brake
     public let retentionDays: Int
 
@@ -68,6 +69,7 @@ public struct AggregatorConfiguration: Sendable {
         liveLanes = reader.readOptional(Settings.Aggregator.workerLanes) ?? Self.processors
         historyLanes = reader.read(Settings.Aggregator.historyLanes)
         batch = Batch(&reader)
+        bufferBytes = reader.read(Settings.Aggregator.bufferBytes)
         brake = Brake(&reader)
         retentionDays = reader.read(Settings.Aggregator.retentionDays)
     }

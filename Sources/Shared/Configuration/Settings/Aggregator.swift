@@ -58,6 +58,14 @@ extension Settings {
             for: [.aggregator],
             "How long a batch that is not full waits for more records."
         )
+        public static let bufferBytes = Setting(
+            "DAYBOOK_BUFFER_BYTES",
+            .integer(16_777_216...17_179_869_184, "bytes"),
+            .defaults(to: "134217728"),
+            for: [.aggregator],
+            "The memory for records that were fetched and are not applied yet, in the whole process: half of it for what"
+                + " lanes hold, half for what is fetched ahead, however many partitions there are."
+        )
         public static let sessionTimeout = Setting(
             "DAYBOOK_SESSION_TIMEOUT_MS",
             .integer(6000...300_000, "ms"),
@@ -112,7 +120,8 @@ extension Settings {
         static let all = [
             consumerGroup.description, consumerInstance.description, workerLanes.description, historyLanes.description,
             batchDays.description, batchRecords.description, batchBytes.description, batchWait.description,
-            sessionTimeout.description, maxPollInterval.description, lostLogPolicy.description, brakeShare.description,
+            bufferBytes.description, sessionTimeout.description, maxPollInterval.description, lostLogPolicy.description,
+            brakeShare.description,
             brakeWindow.description, brakeRun.description, retentionDays.description,
         ]
     }

@@ -78,6 +78,13 @@ public final class KafkaAdmin: Sendable {
         try client.describeTopic(topic, deadline: Deadline(milliseconds: timeoutMilliseconds))
     }
 
+    /// Needs no right but to see the topic, unlike `describe`.
+    ///
+    /// - Throws: `isUnknownTopic` if there is no such topic. (The mock cluster makes it.)
+    public func partitionCount(of topic: String, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
+        try client.shape(ofTopic: topic, timeoutMilliseconds: timeoutMilliseconds).partitions
+    }
+
     public func clusterID(timeoutMilliseconds: Int32) throws(KafkaError) -> String {
         try client.clusterID(timeoutMilliseconds: timeoutMilliseconds)
     }
@@ -123,11 +130,25 @@ public final class KafkaAdmin: Sendable {
 
 extension ClientHandle {
     func describeTopic(_ name: String, deadline: Deadline) throws(KafkaError) -> KafkaTopicDescription {
+        let found = try shape(ofTopic: name, timeoutMilliseconds: max(1, deadline.remaining))
+        return KafkaTopicDescription(
+            name: name,
+            partitions: found.partitions,
+            replicationFactor: found.replicas,
+            settings: try settings(ofTopic: name, timeoutMilliseconds: max(1, deadline.remaining))
+        )
+    }
+
+    /// How many partitions it has, and of how many copies the one with the fewest.
+    func shape(
+        ofTopic name: String,
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> (partitions: Int, replicas: Int) {
         guard let topic = rd_kafka_topic_new(pointer, name, nil) else {
             throw KafkaError(rd_kafka_last_error(), name)
         }
         defer { rd_kafka_topic_destroy(topic) }
-        let found = try metadata(of: topic, timeoutMilliseconds: max(1, deadline.remaining)) {
+        let found = try metadata(of: topic, timeoutMilliseconds: timeoutMilliseconds) {
             metadata -> (code: rd_kafka_resp_err_t, partitions: Int, replicas: Int) in
             guard metadata.topic_cnt > 0, let topic = metadata.topics?.pointee else {
                 return (RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, 0, 0)
@@ -136,12 +157,7 @@ extension ClientHandle {
             return (topic.err, partitions.count, partitions.map { Int($0.replica_cnt) }.min() ?? 0)
         }
         try KafkaError.check(found.code, name)
-        return KafkaTopicDescription(
-            name: name,
-            partitions: found.partitions,
-            replicationFactor: found.replicas,
-            settings: try settings(ofTopic: name, timeoutMilliseconds: max(1, deadline.remaining))
-        )
+        return (found.partitions, found.replicas)
     }
 
     /// `nil` where the cluster can't tell.
