@@ -10,36 +10,6 @@ import Testing
 
 @testable import IngestService
 
-/// Serves a set of keys over HTTP on 127.0.0.1.
-private final class KeyServer: Sendable {
-    private final class Handler: HTTPRequestHandler, Sendable {
-        let response = Mutex<HTTPResponse>(HTTPResponse(status: 500))
-
-        func handle(_ request: borrowing HTTPRequest, exchange: HTTPExchangeID) -> HTTPDisposition {
-            .answer(response.withLock { $0 })
-        }
-    }
-
-    private let handler = Handler()
-    private let loop: HTTPEventLoop
-    private let thread: WorkerThread
-    let url: String
-
-    init() throws {
-        let loop = try HTTPEventLoop(handler: handler)
-        self.loop = loop
-        url = "http://127.0.0.1:\(try loop.listen(address: "127.0.0.1", port: 0))/keys"
-        thread = try WorkerThread.spawn(name: "keys") { loop.run() }
-    }
-
-    deinit {
-        loop.stop()
-        thread.join(milliseconds: 5000)
-    }
-
-    func serve(_ keys: String) { handler.response.withLock { $0 = HTTPResponse(status: 200, body: Array(keys.utf8)) } }
-}
-
 /// So many blanks, as gzip makes them.
 private let spaces2000: [UInt8] = [
     0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x53, 0x50, 0x18, 0x05, 0xa3, 0x60, 0x14, 0x8c,
