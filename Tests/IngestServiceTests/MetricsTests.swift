@@ -46,7 +46,7 @@ extension IngestUnderTest {
     }
 }
 
-/// That each metric moves when what it counts happens, or says what is: one case for every name of the catalogue.
+/// That each metric moves when what it counts happens: one case for every name of the catalogue.
 @Suite(.serialized)
 struct MetricsTests {
     struct Case: Sendable, CustomTestStringConvertible {
@@ -72,8 +72,8 @@ struct MetricsTests {
         #expect(catalogue.count == IngestMetricsCatalogue.all.count)
     }
 
-    @Test(arguments: cases)
-    func `it moves when its event happens`(metric: Case) throws {
+    @Test(arguments: counted)
+    func `it counts its event, and nothing else`(metric: Case) throws {
         try metric.show(metric.name)
     }
 
@@ -88,6 +88,15 @@ struct MetricsTests {
             return shown == Set(IngestMetricsCatalogue.all.map(\.name.description))
         }
         #expect(ingest.registry.conflicts.isEmpty)
+    }
+}
+
+/// The other half, beside it: each case starts a service of its own.
+@Suite(.serialized)
+struct MeasuredMetricsTests {
+    @Test(arguments: MetricsTests.measured + MetricsTests.keys)
+    func `it says what is`(metric: MetricsTests.Case) throws {
+        try metric.show(metric.name)
     }
 }
 
@@ -223,7 +232,7 @@ extension MetricsTests {
     ]
 
     /// What is the case just now, and how long things take.
-    private static let measured = [
+    fileprivate static let measured = [
         Case(name: "daybook_ingest_request_seconds") { name in
             let ingest = try IngestUnderTest(quiet)
             try ingest.cluster.setRoundTrip(broker: 1, milliseconds: 300)
@@ -289,7 +298,7 @@ extension MetricsTests {
         },
     ]
 
-    private static let keys = [
+    fileprivate static let keys = [
         Case(name: "daybook_ingest_token_keys") { name in
             let server = try KeyServer()
             server.serve(TestKeys.first)

@@ -134,7 +134,7 @@ struct `The ingest service over three nodes` {
     func `with two nodes of three gone there are only 503s, and 2xx within two seconds of their return (C11)`(
         pair: [Int]
     ) throws {
-        let stage = try stage(["DAYBOOK_REQUEST_DEADLINE_MS": "1000"])
+        let stage = try stage(["DAYBOOK_REQUEST_DEADLINE_MS": "500"])
         let probe = try stage.kafka.makeTopic(
             "probe",
             partitions: Int(Self.partitions),
@@ -150,7 +150,7 @@ struct `The ingest service over three nodes` {
             return load.outcome.accepted.count == accepted
         }
         let accepted = load.outcome.accepted.count
-        try refuses(64, load)
+        try refuses(48, load)
         #expect(load.outcome.accepted.count == accepted)
         #expect(Set(load.outcome.statuses.keys) == [202, 503])
         let real = stage.real

@@ -1,3 +1,4 @@
+import DevelopmentStack
 import Foundation
 import TestSupport
 
