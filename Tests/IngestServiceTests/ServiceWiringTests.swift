@@ -1,11 +1,9 @@
 import Authentication
 import Domain
 import Glibc
-import HTTPServer
 import Kafka
 import MessageContract
 import ServiceRuntime
-import Synchronization
 import Testing
 
 @testable import IngestService
