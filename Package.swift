@@ -162,6 +162,15 @@ let unitTests: [Target] = [
             "MessageContract", "Observability", "ServiceRuntime", "TimeZones",
         ]
     ),
+    // The targets of `Scripts/fuzz`, here run with the inputs that are kept.
+    .testTarget(
+        name: "FuzzTests",
+        dependencies: [
+            "Authentication", "Domain", "HTTPServer", "IngestService", "JSON", "MessageContract", "TimeZones",
+        ],
+        path: "Fuzz",
+        exclude: ["Entry", "http.dict", "json.dict", "records.dict"]
+    ),
     tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Postgres", "Storage"]),
     tests(
         "WakeWorker",

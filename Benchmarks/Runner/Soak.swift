@@ -7,8 +7,11 @@ final class Soak {
     /// What memory may grow by between the second third of the time and the last.
     private static let mostGrowth = 4.0
     private static let mostFiles = 16
+    private static let mostThreads = 0
     /// No request may take longer, counted from when it was due.
     private static let mostSeconds = 2.0
+    /// What of the requests that were due must have been answered.
+    private static let leastShare = 0.95
 
     private let seconds: Int
 
@@ -59,10 +62,11 @@ final class Soak {
                     + cell("\(look.descriptors)", -7) + cell("\(look.threads)", -9)
             )
         }
-        return judge(looks)
+        return judge(looks, due: most / 2)
     }
 
-    private func judge(_ looks: [Look]) -> Bool {
+    /// Compares the last third of the time with the one before.
+    private func judge(_ looks: [Look], due: Double) -> Bool {
         let third = looks.count / 3
         let before = looks[third..<(2 * third)]
         let after = looks[(2 * third)...]
@@ -72,6 +76,8 @@ final class Soak {
         }
         let growth = median(after) - median(before)
         let slowest = looks.map(\.sample.slowest).max() ?? 0
+        let p99 = looks.map(\.sample.p99).max() ?? 0
+        let share = looks.map(\.sample.rate).reduce(0, +) / Double(looks.count) / due
         let files = (after.map(\.descriptors).min() ?? 0) - (before.map(\.descriptors).max() ?? 0)
         let threads = (after.map(\.threads).min() ?? 0) - (before.map(\.threads).max() ?? 0)
         var faults: [String] = []
@@ -87,11 +93,18 @@ final class Soak {
         }
         // Some of the load's connections end and come again at any moment; a leak is one for every so many requests.
         if files > Self.mostFiles { faults.append("\(files) more descriptors are open at the end") }
-        if threads > 0 { faults.append("\(threads) more threads run at the end") }
+        if threads > Self.mostThreads { faults.append("\(threads) more threads run at the end") }
+        if share < Self.leastShare {
+            faults.append("\(format(share * 100, 0)) % of the requests that were due were answered in their time")
+        }
         say("\nRESULT soak.rss_growth_mib \(format(growth, 2))")
         say("RESULT soak.slowest_ms \(format(slowest * 1000, 1))")
+        say("RESULT soak.worst_p99_ms \(format(p99 * 1000, 2))")
+        say("RESULT soak.share_of_due \(format(share, 3))")
+        say("RESULT soak.descriptors_more \(files)")
+        say("RESULT soak.threads_more \(threads)")
         for fault in faults { say("FAILED: \(fault)") }
-        if faults.isEmpty { say("Memory flat, no stall.") }
+        if faults.isEmpty { say("Memory flat, no stall, no more descriptors or threads.") }
         return faults.isEmpty
     }
 

@@ -121,6 +121,26 @@ struct FramingTests {
             bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             expected: "400 bad_framing"
         ),
+        Refused(
+            name: "a bare line feed as the empty line",
+            bytes: "GET / HTTP/1.1\r\nHost: h\r\n\n",
+            expected: "400 malformed_request"
+        ),
+        Refused(
+            name: "a bare line feed as the empty line, and more behind it",
+            bytes: "GET / HTTP/1.1\r\nHost: h\r\n\nGET /x HTTP/1.1\r\nHost: h\r\n\r\n",
+            expected: "400 malformed_request"
+        ),
+        Refused(
+            name: "a bare line feed behind the last chunk",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\n",
+            expected: "400 malformed_request"
+        ),
+        Refused(
+            name: "a bare line feed behind trailers",
+            bytes: "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nT: r\r\n\n",
+            expected: "400 malformed_request"
+        ),
         Refused(name: "bare line feeds", bytes: "GET / HTTP/1.1\nHost: h\n\n", expected: "400 "),
         Refused(
             name: "bare carriage return",

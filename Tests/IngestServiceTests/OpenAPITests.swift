@@ -8,33 +8,6 @@ import Testing
 
 @testable import IngestService
 
-/// The description as other programs read it.
-private struct Document {
-    let root: [String: Any]
-    let paths: [String: [String: [String: Any]]]
-
-    init(_ bytes: some Collection<UInt8> = OpenAPIDocument.bytes) throws {
-        root = try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
-        paths = try #require(root["paths"] as? [String: [String: [String: Any]]])
-    }
-
-    func component(_ kind: String, _ name: String) -> [String: Any]? {
-        ((root["components"] as? [String: Any])?[kind] as? [String: Any])?[name] as? [String: Any]
-    }
-
-    /// Every `$ref` in a value.
-    static func references(_ value: Any) -> [String] {
-        switch value {
-        case let object as [String: Any]:
-            object.flatMap { key, value in
-                key == "$ref" ? [value as? String ?? ""] : references(value)
-            }
-        case let list as [Any]: list.flatMap(references)
-        default: []
-        }
-    }
-}
-
 struct OpenAPITests {
     @Test func `every route is described, and nothing else is`() throws {
         let document = try Document()
@@ -108,12 +81,12 @@ struct OpenAPIServiceTests {
         var tried = 0
         for (path, methods) in document.paths.sorted(by: { $0.key < $1.key }) {
             for (method, operation) in methods {
-                let target = try Self.target(path, operation)
+                let target = try Document.target(path, operation)
                 let isSecured = (operation["security"] as? [Any])?.isEmpty == false
                 let isConnector = (operation["description"] as? String)?.contains("role connector") == true
                 let responses = try #require(operation["responses"] as? [String: Any])
                 let success = responses.keys.filter { $0.hasPrefix("2") }
-                for body in try Self.examples(operation) {
+                for body in try Document.examples(operation) {
                     let answer = try client.request(
                         method.uppercased(),
                         target,
@@ -134,33 +107,6 @@ struct OpenAPIServiceTests {
         #expect(try ingest.texts(.devices).count == 3)
         #expect(try ingest.texts(.points).count == 1)
         #expect(ingest.finish())
-    }
-
-    private static func target(_ path: String, _ operation: [String: Any]) throws -> String {
-        var path = path
-        var query: [String] = []
-        for parameter in operation["parameters"] as? [[String: Any]] ?? [] {
-            let name = try #require(parameter["name"] as? String)
-            let value = try #require(parameter["example"])
-            let example = (value as? String) ?? (value as? Bool).map { String($0) } ?? ""
-            switch parameter["in"] as? String {
-            case "path": path = path.replacingOccurrences(of: "{\(name)}", with: example)
-            case "query": query.append("\(name)=\(example)")
-            default: break
-            }
-        }
-        return query.isEmpty ? path : path + "?" + query.joined(separator: "&")
-    }
-
-    /// One of nil for a route without a body.
-    private static func examples(_ operation: [String: Any]) throws -> [String?] {
-        guard let body = operation["requestBody"] as? [String: Any] else { return [nil] }
-        let content = try #require(body["content"] as? [String: [String: Any]])
-        let examples = try #require(content["application/json"]?["examples"] as? [String: [String: Any]])
-        return try examples.values.map { example in
-            let value = try #require(example["value"])
-            return String(decoding: try JSONSerialization.data(withJSONObject: value), as: UTF8.self)
-        }
     }
 
     private static func successExample(_ response: Any?) throws -> [String: Any] {

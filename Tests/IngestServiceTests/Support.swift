@@ -77,6 +77,9 @@ final class IngestUnderTest {
     deinit {
         finish()
         cluster.stop()
+        // Whatever a test does to it: there is no answer that clients can't read up on.
+        let undescribed = (try? Document().undescribed(in: metrics)) ?? ["the document can't be read"]
+        if !undescribed.isEmpty { Issue.record("not in the interface's description: \(undescribed)") }
     }
 
     /// Stops it in order; false if that took longer than the grace period.

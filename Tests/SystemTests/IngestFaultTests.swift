@@ -107,6 +107,40 @@ import Testing
         try expectInLog(load.outcome, ingest)
     }
 
+    @Test(arguments: KafkaUnderTest.all)
+    func `a broker that hangs costs each request its deadline and no more, and 2xx come back with it (C11)`(
+        kafka: KafkaUnderTest
+    ) throws {
+        let ingest = try IngestUnderTest(on: kafka, ["DAYBOOK_REQUEST_DEADLINE_MS": "700"])
+        #expect(try ingest.post(IngestUnderTest.body()).status == 202)
+        try kafka.hang()
+        for _ in 0..<3 {
+            let start = monotonicSeconds()
+            let answer = try ingest.post(IngestUnderTest.body())
+            #expect(answer.status == 503 && AnswerBody(answer.body).code == "not_confirmed")
+            #expect(monotonicSeconds() - start < 1.7)
+        }
+        #expect(try ingest.admin("/livez").status == 200)
+        try kafka.goOn()
+        let start = monotonicSeconds()
+        try Eventually.holds("2xx again", seconds: 15) { try ingest.post(IngestUnderTest.body()).status == 202 }
+        #expect(monotonicSeconds() - start < 2)
+        #expect(try ingest.process.stop() == 0)
+    }
+
+    @Test(arguments: KafkaUnderTest.all)
+    func `with a broker that hangs SIGTERM still ends it in time, and no request hangs (C15)`(
+        kafka: KafkaUnderTest
+    ) throws {
+        let ingest = try IngestUnderTest(
+            on: kafka,
+            ["DAYBOOK_GRACE_PERIOD_MS": "4000", "DAYBOOK_REQUEST_DEADLINE_MS": "60000"]
+        )
+        try kafka.hang()
+        defer { #expect(throws: Never.self) { try kafka.goOn() } }
+        try expectEndsWithoutBroker(ingest)
+    }
+
     @Test func `with the broker down SIGTERM still ends it in time, and no request hangs (C15)`() throws {
         let kafka = try KafkaUnderTest.mock(topics: [])
         defer { kafka.stop() }
@@ -115,6 +149,10 @@ import Testing
             ["DAYBOOK_GRACE_PERIOD_MS": "4000", "DAYBOOK_REQUEST_DEADLINE_MS": "60000"]
         )
         try kafka.takeDown()
+        try expectEndsWithoutBroker(ingest)
+    }
+
+    private func expectEndsWithoutBroker(_ ingest: IngestUnderTest) throws {
         let connection = try ingest.connect()
         let body = Array(IngestUnderTest.body().utf8)
         connection.send(HTTPConnection.bytes("POST", "/v1/days", token: try IngestUnderTest.token(), body: body))
@@ -123,6 +161,33 @@ import Testing
         }
         #expect(try ingest.process.stop(seconds: 15) == 0)
         #expect(try connection.answer().status == 503)
+    }
+
+    @Test(.enabled(if: KafkaUnderTest.Kind.allAvailable.contains(.real), "needs KAFKA_HOME"))
+    func `a record that a topic's limit keeps out is a 413 and never a 2xx (C13)`() throws {
+        let kafka = try #require(KafkaUnderTest.all.first { $0.kind == .real })
+        let prefix = IngestUnderTest.newPrefix()
+        let admin = try KafkaAdmin(properties: kafka.properties(), log: { _ in })
+        let topics = Topic.allCases.filter { $0 != .deadLetters }.map { topic in
+            KafkaTopicSpecification(
+                name: topic.name(prefix: prefix),
+                partitions: 2,
+                settings: [
+                    "message.timestamp.type": "LogAppendTime",
+                    "max.message.bytes": topic == .daysHistory ? "100" : "1048588",
+                ]
+            )
+        }
+        try admin.create(topics, timeoutMilliseconds: 20_000)
+        let ingest = try IngestUnderTest(on: kafka, prefix: prefix, makesTopics: false)
+        let day = today.advanced(by: -60)
+        let old = #"{"source":"apple_health","time_zone":"UTC","days":[{"date":"\#(day)","steps":6666}]}"#
+        for _ in 0..<2 {
+            let answer = try ingest.post(old)
+            #expect(answer.status == 413 && AnswerBody(answer.body).code == "record_too_large", "\(answer.body)")
+            #expect(try ingest.post(IngestUnderTest.body()).status == 202)
+        }
+        #expect(try ingest.records(.history).isEmpty)
     }
 
     @Test func `one whose clock is not the brokers' is not ready and accepts nothing (C26, with made-up append times)`()

@@ -58,9 +58,9 @@ import Testing
         #expect(try ingest.process.stop() == 0)
     }
 
-    @Test func `each kind of bad request gets its problem, and the connection stays usable`() throws {
-        let ingest = try IngestUnderTest(on: .mock(topics: []))
-        defer { ingest.kafka.stop() }
+    @Test(arguments: KafkaUnderTest.all)
+    func `each kind of bad request gets its problem, and the connection stays usable`(kafka: KafkaUnderTest) throws {
+        let ingest = try IngestUnderTest(on: kafka)
         let token = try IngestUnderTest.token()
         let good = Array(IngestUnderTest.body().utf8)
         let connection = try ingest.connect()
@@ -108,9 +108,11 @@ import Testing
         #expect(unknown.header("WWW-Authenticate") == "Bearer")
     }
 
-    @Test func `bodies that are not worth reading are refused, framing tricks end the connection`() throws {
-        let ingest = try IngestUnderTest(on: .mock(topics: []))
-        defer { ingest.kafka.stop() }
+    @Test(arguments: KafkaUnderTest.all)
+    func `bodies that are not worth reading are refused, framing tricks end the connection`(kafka: KafkaUnderTest)
+        throws
+    {
+        let ingest = try IngestUnderTest(on: kafka)
         let token = try IngestUnderTest.token()
         let good = Array(IngestUnderTest.body().utf8)
         let missing = try ingest.connect().request("POST", "/v1/days", token: token)
@@ -152,9 +154,9 @@ import Testing
         #expect(chunked.status == 202, "\(chunked.body)")
     }
 
-    @Test func `a gzip body is read, and pipelined requests are answered in their order`() throws {
-        let ingest = try IngestUnderTest(on: .mock(topics: []))
-        defer { ingest.kafka.stop() }
+    @Test(arguments: KafkaUnderTest.all)
+    func `a gzip body is read, and pipelined requests are answered in their order`(kafka: KafkaUnderTest) throws {
+        let ingest = try IngestUnderTest(on: kafka)
         let token = try IngestUnderTest.token()
         let packed = storedGzip(Array(IngestUnderTest.body(steps: 7777).utf8))
         let connection = try ingest.connect()
@@ -169,10 +171,11 @@ import Testing
         )
     }
 
-    @Test func `it says that it lives, is ready and what it counts, and heartbeats reach every live partition`() throws
-    {
-        let ingest = try IngestUnderTest(on: .mock(topics: []), partitions: 4)
-        defer { ingest.kafka.stop() }
+    @Test(arguments: KafkaUnderTest.all)
+    func `it says that it lives, is ready and what it counts, and heartbeats reach every live partition`(
+        kafka: KafkaUnderTest
+    ) throws {
+        let ingest = try IngestUnderTest(on: kafka, partitions: 4)
         #expect(try ingest.admin("/livez").status == 200)
         #expect(try ingest.admin("/readyz").status == 200)
         #expect(try ingest.post(IngestUnderTest.body()).status == 202)
@@ -215,13 +218,13 @@ import Testing
         }
     }
 
-    @Test func `nothing of a body, a token or a value is in what it wrote (D11)`() throws {
+    @Test(arguments: KafkaUnderTest.all)
+    func `nothing of a body, a token or a value is in what it wrote (D11)`(kafka: KafkaUnderTest) throws {
         let ingest = try IngestUnderTest(
-            on: .mock(topics: []),
+            on: kafka,
             ["DAYBOOK_LOG_LEVEL": "debug", "DAYBOOK_HEARTBEAT_INTERVAL_MS": "60000"]
         )
         try ingest.waitForAllHeartbeats()
-        defer { ingest.kafka.stop() }
         let token = try IngestUnderTest.token()
         let other = try IngestUnderTest.token(secret: "another secret, just as long as the right one")
         let secrets = ["86753", "123456789", "187.3", "Leuchtturm", "hrv_sdnn_ms", "observed_at"]
@@ -274,8 +277,10 @@ import Testing
             connection.send(Array(broken.utf8))
             #expect(try connection.answer().status == 400)
         }
-        try ingest.kafka.mock?.failProduceRequests(with: [87])
-        #expect(try ingest.post(bodies[0]).status == 503)
+        if let mock = kafka.mock {
+            try mock.failProduceRequests(with: [87])
+            #expect(try ingest.post(bodies[0]).status == 503)
+        }
         let metrics = try ingest.admin("/metrics").text
         #expect(try ingest.process.stop() == 0)
         let written = ingest.process.output

@@ -5,6 +5,7 @@ import Foundation
 import Kafka
 import MessageContract
 import TestSupport
+import Testing
 
 /// The built ingest service over a Kafka, with topics of its own.
 final class IngestUnderTest {
@@ -45,6 +46,13 @@ final class IngestUnderTest {
         }
         self.port = port
         if waitsUntilReady { try self.waitUntilReady() }
+    }
+
+    deinit {
+        // Whatever a test did to it: there is no answer that clients can't read up on.
+        if let undescribed = undescribedAnswers(), !undescribed.isEmpty {
+            Issue.record("not in the interface's description: \(undescribed)")
+        }
     }
 
     static func environment(_ kafka: KafkaUnderTest, prefix: String) -> [String: String] {

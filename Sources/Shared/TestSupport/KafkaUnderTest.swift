@@ -93,6 +93,15 @@ public struct KafkaUnderTest: Sendable, CustomStringConvertible {
         try real?.pause(node: 1)
     }
 
+    /// Ends `hang`.
+    public func goOn() throws {
+        try mock?.setRoundTrip(broker: 1, milliseconds: 0)
+        // What hung is over when its connections are: answers that were held back would hold back the next ones.
+        try mock?.setDown(broker: 1)
+        try mock?.setUp(broker: 1)
+        try real?.resume(node: 1)
+    }
+
     public func bringBack() throws {
         try mock?.setUp(broker: 1)
         try real?.restart(node: 1)

@@ -103,12 +103,6 @@ extension RealKafka {
         )
     }
 
-    /// More partitions of all topics whose names match.
-    public func alterPartitions(of pattern: String, to count: Int) throws {
-        let words = ["--bootstrap-server", bootstrapServers, "--alter", "--topic", pattern]
-        try launcher.tool("topics", words + ["--partitions", "\(count)"])
-    }
-
     /// Lets users do these things, as `kafka-acls` names them, on topics or groups (`--topic`, `--group`).
     public func allow(_ users: [String], _ operations: [String], on kind: String, _ names: [String]) throws {
         try launcher.tool(

@@ -6,7 +6,7 @@ protocol RealKafkaLauncher: Sendable {
     /// - Returns: the bootstrap list.
     func start(nodes: Int, settings: [String]) throws -> String
     func perform(_ action: String, node: Int) throws
-    /// Runs one of Kafka's own tools: `configs`, `acls` or `topics`.
+    /// Runs one of Kafka's own tools: `configs`, `acls`, `topics` or `reassign-partitions`.
     func tool(_ name: String, _ arguments: [String]) throws
     func stop()
 }
@@ -86,7 +86,10 @@ struct KafkaScript: RealKafkaLauncher {
     }
 
     func tool(_ name: String, _ arguments: [String]) throws {
-        let classes = ["acls": "AclCommand", "configs": "ConfigCommand", "topics": "TopicCommand"]
+        let classes = [
+            "acls": "AclCommand", "configs": "ConfigCommand", "topics": "TopicCommand",
+            "reassign-partitions": "reassign.ReassignPartitionsCommand",
+        ]
         let java = ["java", "-XX:TieredStopAtLevel=1", "-cp", home + "/libs/*"]
         let main = "org.apache.kafka.tools.\(classes[name] ?? name)"
         try run("/usr/bin/env", java + [main] + arguments, log: directory + "/tool.log")

@@ -45,6 +45,8 @@ public final class ServiceProcess {
 
     public var isRunning: Bool { child.poll() == nil }
 
+    public var processID: Int32 { child.identity.pid }
+
     public var output: String {
         (try? String(contentsOfFile: outputPath, encoding: .utf8)) ?? ""
     }

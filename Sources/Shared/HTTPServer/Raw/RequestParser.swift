@@ -46,6 +46,8 @@ struct RequestParser: ~Copyable {
     func parse(_ base: UnsafeMutableRawPointer, from start: Int, to end: Int) -> ParseOutcome {
         state.pointee.base = base
         state.pointee.end = end
+        let before = state.pointee.lastByte
+        if end > start { state.pointee.lastByte = base.load(fromByteOffset: end - 1, as: UInt8.self) }
         let data = UnsafePointer((base + start).assumingMemoryBound(to: CChar.self))
         let status = llhttp_execute(parser, data, end - start)
         var stop = end
@@ -54,7 +56,11 @@ struct RequestParser: ~Copyable {
         }
         state.pointee.taken += max(stop - start, 0)
         if let refusal = state.pointee.verdict(status) { return .refused(refusal) }
-        return status == HPE_PAUSED ? .complete(end: stop) : .incomplete
+        guard status == HPE_PAUSED else { return .incomplete }
+        // llhttp takes a bare line feed for the empty line behind trailers.
+        let last = stop - 2 >= start ? base.load(fromByteOffset: stop - 2, as: UInt8.self) : before
+        if state.pointee.head.isChunked, last != UInt8(ascii: "\r") { return .refused(.malformed) }
+        return .complete(end: stop)
     }
 }
 
@@ -66,6 +72,8 @@ struct ParserState {
     var end = 0
     /// Bytes of this message taken in so far.
     var taken = 0
+    /// The last of them.
+    var lastByte: UInt8 = 0
     let slots: UnsafeMutablePointer<HeaderSlot>
     private let limits: Limits
     private var refusal: Refusal?
@@ -210,9 +218,11 @@ extension ParserState {
     private mutating func checkFraming() -> Refusal? {
         guard let minor = minorVersion() else { return .version }
         head.isHTTP10 = minor == 0
-        guard let length = headLength() else { return .foldedHeader }
-        head.length = length
-        if length > limits.headBytes { return .headTooLarge }
+        switch headEnd() {
+        case .at(let length): head.length = length
+        case .refused(let refusal): return refusal
+        }
+        if head.length > limits.headBytes { return .headTooLarge }
         if head.has(.transferEncoding) {
             let isPlain = equalsLowercased(bytes(.transferEncoding), "chunked")
             guard isPlain, !head.hasRepeated(.transferEncoding), !head.isHTTP10 else { return .framing }
@@ -260,17 +270,26 @@ extension ParserState {
         return minor <= 1 && next == UInt8(ascii: "\r") ? minor : nil
     }
 
-    /// Bytes up to and with the empty line; nil if a line begins with white space, which continues a header.
-    private func headLength() -> Int? {
+    private enum HeadEnd {
+        /// Bytes up to and with the empty line.
+        case at(Int)
+        case refused(Refusal)
+    }
+
+    /// Looks at how each line begins: white space continues a header, and a line feed alone, which llhttp takes for the
+    /// empty line, would end the head elsewhere than the next server thinks.
+    private func headEnd() -> HeadEnd {
         var position = Int(head.target.end)
         while position < end, let found = memchr(base + position, 10, end - position) {
             let next = UnsafeRawPointer(found) - UnsafeRawPointer(base) + 1
             guard next < end else { break }
-            if isBlank(next) { return nil }
-            if base.load(fromByteOffset: next, as: UInt8.self) == UInt8(ascii: "\r") { return next + 2 }
+            if isBlank(next) { return .refused(.foldedHeader) }
+            let byte = base.load(fromByteOffset: next, as: UInt8.self)
+            if byte == UInt8(ascii: "\r") { return .at(next + 2) }
+            if byte == UInt8(ascii: "\n") { break }
             position = next
         }
-        return nil
+        return .refused(.malformed)
     }
 
     /// Finds path and query; of an absolute target only what stands behind the authority.
