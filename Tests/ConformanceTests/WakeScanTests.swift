@@ -41,6 +41,90 @@ import WakeRules
         #expect(costs[0] > 0 && Double(costs[1]) <= Double(costs[0]) * 1.5, "\(costs)")
     }
 
+    @Test func `of who has pushed lately no token is read: who has none is moved on, and parked once stale`() throws {
+        let database = try WakesUnderTest()
+        try database.add(0..<1, pushedAt: database.at(hours: 9), dueAt: database.at(hours: 4), token: false)
+        try database.add(1..<2, pushedAt: database.at(hours: 9), dueAt: database.at(hours: 4))
+        try database.connection.simpleQuery("UPDATE device_tokens SET environment = 'elsewhere'")
+        let store = try database.store()
+        func scan(_ hours: Double) throws -> WakeScan {
+            let now = database.at(hours: hours)
+            try database.setApplied(now)
+            return try store.scan(limit: 10, wakes: 10, try database.round(now), now: now)
+        }
+        let early = try scan(10)
+        #expect(early.candidates == 2 && early.postponed == 2 && early.parked == 0 && early.unreadable == 0)
+        for number in 0..<2 { #expect(try database.schedule(number).dueAt == database.at(hours: 13).microseconds) }
+        // Whoever only looks reads them, and decides the same.
+        let now = database.at(hours: 10)
+        for number in 0..<2 {
+            let look = try #require(
+                try store.look(at: WakesUnderTest.user(number), try database.round(now), now: now)
+            )
+            #expect(look.decision.action == .wait(until: database.at(hours: 13)))
+            #expect(look.decision.conditions.contains { $0.name == .token && !$0.holds })
+        }
+        let stale = try scan(13)
+        #expect(stale.candidates == 2 && stale.parked == 2 && stale.unreadable == 1 && stale.claims.isEmpty)
+        for number in 0..<2 { #expect(try database.schedule(number).dueAt == WakeSchedule.never) }
+    }
+
+    @Test func `rows of the schedule are read and written where the scan's index says, by the worker's role too`()
+        throws
+    {
+        let database = try WakesUnderTest()
+        try database.add(0..<20, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        try database.add(20..<40, pushedAt: database.at(hours: 9), dueAt: database.at(hours: 4))
+        let now = database.at(hours: 10)
+        try database.setApplied(now)
+        let round = try database.round(now)
+        func scans() throws -> [Int64] {
+            // What a session has done is counted once it has ended.
+            let counts = try database.connection.executeUnprepared(
+                """
+                SELECT (SELECT sum(seq_scan)::int8 FROM pg_stat_user_tables WHERE relname = 'wake_schedule'),
+                    (SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'wake_schedule_pkey'),
+                    (SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'wake_schedule_due')
+                """
+            )
+            return try (0..<3).map { try counts.int8(0, $0) }
+        }
+        try database.connection.simpleQuery("SELECT pg_stat_force_next_flush()")
+        let before = try scans()
+        let store = try database.store(role: "daybook_wake")
+        let scan = try store.scan(limit: 100, wakes: 100, round, now: now)
+        #expect(scan.claims.count == 20 && scan.postponed == 20)
+        store.disconnect()
+        try Eventually.holds("the scan is counted") { try scans()[2] > before[2] }
+        let after = try scans()
+        #expect(after[0] == before[0] && after[1] == before[1] && after[2] == before[2] + 1, "\(before) \(after)")
+    }
+
+    @Test func `a claim whose row was not met is not sent, nor is anything of its scan: time settles the rest`() throws
+    {
+        let database = try WakesUnderTest()
+        try database.add(0..<3, pushedAt: database.at(hours: 0), dueAt: database.at(hours: 4))
+        // As if somebody had written the row who holds no lock of the account.
+        try database.connection.simpleQuery(
+            """
+            CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+            CREATE TRIGGER lose BEFORE UPDATE ON wake_schedule FOR EACH ROW
+            WHEN (OLD.user_id = '\(WakesUnderTest.user(1))') EXECUTE FUNCTION lose()
+            """
+        )
+        let now = database.at(hours: 10)
+        try database.setApplied(now)
+        let store = try database.store()
+        #expect(throws: StorageError.self) {
+            try store.scan(limit: 10, wakes: 10, try database.round(now), now: now)
+        }
+        try database.connection.simpleQuery("DROP TRIGGER lose ON wake_schedule")
+        let later = now.advanced(bySeconds: 61)
+        try database.setApplied(later)
+        let scan = try store.scan(limit: 10, wakes: 10, try database.round(later), now: later)
+        #expect(scan.settled == 2 && scan.claims.map(\.user) == [WakesUnderTest.user(1)])
+    }
+
     @Test func `how long the door was shut, or nothing got in, is written down as a stretch that grows`() throws {
         let database = try WakesUnderTest(partitions: 1)
         let store = try database.store()

@@ -20,6 +20,18 @@ extension WakeSimulation {
         checkDays(spent)
         checkSpacing(number, spent)
         checkWaiting(number)
+        checkWithoutToken(phone)
+    }
+
+    /// While there is no token nobody is woken, and once all else would allow it the user is looked at no more.
+    private mutating func checkWithoutToken(_ phone: Phone) {
+        guard let gap = phone.withoutToken else { return }
+        if phone.sends.contains(where: { gap.contains($0.wakeAt) }) { report.fault("nobody is woken without a token") }
+        // A day of spacing at most, and the turn.
+        let since = max(gap.lowerBound, phone.lastPushAt ?? 0)
+        guard gap.upperBound == .max, since < end - 26 * Self.hour else { return }
+        if phone.schedule?.dueAt != WakeSchedule.never { report.fault("who has no token is parked") }
+        report.parked += 1
     }
 
     private mutating func checkDays(_ spent: [Phone.Send]) {

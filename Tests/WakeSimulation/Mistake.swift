@@ -19,6 +19,8 @@ public enum Mistake: CaseIterable, Sendable {
     case ignoresClock
     /// What is not spent is not tried again for a spacing.
     case doesNotRetry
+    /// A token that was called dead is sent to all the same.
+    case keepsDeadTokens
 
     /// The rule that is broken by it.
     public var rule: String {
@@ -26,6 +28,7 @@ public enum Mistake: CaseIterable, Sendable {
         case .shortSpacing, .ignoresClock: "never twice in the spacing"
         case .doesNotCountStrikes: "a day after three unanswered"
         case .doesNotHeal, .doesNotForgive, .doesNotBringForward, .losesUsers, .doesNotRetry: "nobody is starved"
+        case .keepsDeadTokens: "nobody is woken without a token"
         case .ignoresLag: "nobody is woken while we lag"
         case .ignoresDoor: "nobody is woken while the door is shut"
         }

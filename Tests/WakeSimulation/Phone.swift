@@ -81,7 +81,7 @@ struct Phone {
         return isDeactivated ? [] : [first]
     }
 
-    private func token(_ number: UInt8) -> WakeToken {
+    func token(_ number: UInt8) -> WakeToken {
         WakeToken(
             user: user,
             hash: DeviceTokenHash(InlineArray(repeating: number)),
@@ -94,6 +94,7 @@ struct Phone {
         )
     }
 
+    /// Without device tokens.
     func facts(_ schedule: WakeSchedule) -> WakeFacts {
         let connections = lastPushAt.map {
             [WakeFacts.Connection(source: .appleHealth, lastPushAt: Instant(microseconds: $0), disconnectedAt: nil)]
@@ -102,7 +103,7 @@ struct Phone {
             user: user,
             bucket: bucket,
             connections: connections ?? [],
-            tokens: tokens(),
+            tokens: [],
             schedule: schedule
         )
     }

@@ -35,9 +35,13 @@ public struct WakeSimulation {
         public var settled = 0
         public var lateEnds = 0
         public var looks = 0
+        /// Looks for which device tokens had to be read.
+        public var tokensRead = 0
         /// Of the clock, as workers saw them.
         public var jumps = 0
         public var tokensLost = 0
+        /// At the end, for want of a token.
+        public var parked = 0
         public var mostInADay = 0
         /// The longest that somebody who was due had to wait, beside the schedule and outages of ours; seconds.
         public var longestWait = 0
@@ -52,7 +56,8 @@ public struct WakeSimulation {
             return """
                   wakes \(wakes): accepted \(accepted), unknown \(unknown); answered \(answered); not spent \(notSpent)
                   by habit: \(habits)
-                  tokens lost \(tokensLost), kills \(kills), settled \(settled), late ends \(lateEnds), looks \(looks)
+                  tokens lost \(tokensLost), parked \(parked), kills \(kills), settled \(settled), late ends \(lateEnds)
+                  looks \(looks), with tokens read \(tokensRead)
                   clock jumps seen \(jumps)
                   most in a day \(mostInADay), longest wait beside the schedule and outages \(longestWait) s
                   broken rules: \(broken.isEmpty ? "none" : broken)

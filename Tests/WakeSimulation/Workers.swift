@@ -48,7 +48,14 @@ extension WakeSimulation {
             looked += 1
             if settings.mistake == .doesNotCountStrikes { schedule.unanswered = 0 }
             if settings.mistake == .losesUsers, phone.isMultiple(of: 50) { continue }
-            let decision = WakeDecision(phones[phone].facts(schedule), state, policy, now: time)
+            // As the store does it: device tokens are read of those alone who need them.
+            var facts = phones[phone].facts(schedule)
+            if facts.needTokens(state, policy, now: time) {
+                facts.tokens = phones[phone].tokens()
+                if settings.mistake == .keepsDeadTokens { facts.tokens = [phones[phone].token(0)] }
+                report.tokensRead += 1
+            }
+            let decision = WakeDecision(facts, state, policy, now: time)
             var row = decision.schedule
             if decision.settlesClaim {
                 report.settled += 1

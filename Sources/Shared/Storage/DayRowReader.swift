@@ -51,7 +51,7 @@ enum DayRowReader {
 /// What stands in the database cannot be what a Daybook wrote.
 public enum StorageError: Error, CustomStringConvertible {
     case unknownSource, impossibleValue, unreadableVersions, unreadableWinners, unreadablePreferences
-    case unreadableWindow, unreadableDevice, incompleteSnapshot, rolledBack
+    case unreadableWindow, unreadableDevice, incompleteSnapshot, rolledBack, movedSchedule
 
     public var description: String {
         let what =
@@ -65,6 +65,9 @@ public enum StorageError: Error, CustomStringConvertible {
                 "a connection's window is not in a format that this build knows: deploy a newer build"
             case .rolledBack: "the database answered COMMIT with ROLLBACK: nothing was written"
             case .unreadableDevice: "a device token's row is not as this build writes it: deploy a newer build"
+            case .movedSchedule:
+                "a row of wake_schedule was written by somebody who does not hold its account's lock: find out who; "
+                    + "what was claimed meanwhile is not sent, and settled by time"
             case .incompleteSnapshot: "the database did not return a row that was locked a moment before"
             }
         return what

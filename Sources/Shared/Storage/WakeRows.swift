@@ -4,15 +4,31 @@ internal import WakeRules
 
 /// A user's facts with what only their account's row says.
 struct LockedFacts {
-    let facts: WakeFacts
+    var facts: WakeFacts
     let openWakeAt: Int64
+    let deletedVersion: Int64
+    let place: WakePlace
 
     var user: UserID { facts.user }
     var schedule: WakeSchedule { facts.schedule }
+
+    func row(_ schedule: WakeSchedule) -> ScheduleRow {
+        ScheduleRow(user: user, schedule: schedule, place: place)
+    }
+}
+
+/// Where a row lies in its table, for as long as its account is locked.
+typealias WakePlace = (block: UInt32, offset: UInt16)
+
+/// A row of the schedule, and where it lies.
+struct ScheduleRow {
+    let user: UserID
+    var schedule: WakeSchedule
+    let place: WakePlace
 }
 
 struct WakeWrites {
-    var schedules: [(user: UserID, schedule: WakeSchedule)] = []
+    var schedules: [ScheduleRow] = []
     var openWakes: [(user: UserID, openAt: Int64)] = []
     var settled: [(user: UserID, wakeAt: Int64)] = []
     /// Of those that are claimed.
@@ -24,6 +40,8 @@ struct WakeAccount {
     let bucket: Int16
     let openWakeAt: Int64
     let deletedVersion: Int64
+    /// Of the row in the schedule, where it was come by.
+    let place: WakePlace?
 }
 
 extension WakeStore {
@@ -33,29 +51,92 @@ extension WakeStore {
         return sources
     }
 
-    /// Reads what decides about these users, in one round trip; behind their locks where there are any. A device token
-    /// whose row can't be read is counted, and otherwise as if it were not there.
-    func readFacts(_ accounts: [WakeAccount], now: Instant) throws -> (facts: [LockedFacts], unreadable: Int) {
+    /// Which users' device tokens are read.
+    enum TokensOf {
+        case all
+        /// Most candidates have pushed lately: whoever has is waited for with any tokens, and with none.
+        case whoNeedsThem
+    }
+
+    /// Reads what decides about these users, behind their locks where there are any.
+    func readFacts(
+        _ accounts: [WakeAccount],
+        _ rules: WakeRound,
+        now: Instant,
+        tokens: TokensOf
+    ) throws -> (facts: [LockedFacts], unreadable: Int) {
+        let (schedules, connections) = try readSpacings(accounts)
+        var found = accounts.compactMap { account -> LockedFacts? in
+            // Without a row there is nothing to decide: the account was erased in the meantime, or a batch has written
+            // the row just before its account was locked: the next scan finds it by its new place.
+            guard let row = schedules[account.user] else { return nil }
+            let facts = WakeFacts(
+                user: account.user,
+                bucket: Int(account.bucket),
+                connections: connections[account.user] ?? [],
+                tokens: [],
+                schedule: row.schedule
+            )
+            return LockedFacts(
+                facts: facts,
+                openWakeAt: account.openWakeAt,
+                deletedVersion: account.deletedVersion,
+                place: row.place
+            )
+        }
+        let needing =
+            switch tokens {
+            case .all: Array(found.indices)
+            case .whoNeedsThem:
+                found.indices.filter { found[$0].facts.needTokens(rules.pipeline, rules.policy, now: now) }
+            }
+        guard !needing.isEmpty else { return (found, 0) }
+        let (live, unreadable) = try readTokens(needing.map { found[$0].user })
+        for place in needing {
+            // What was registered before the account was deleted went with it.
+            let mine = (live[found[place].user] ?? []).filter { $0.registered.rawValue >= found[place].deletedVersion }
+            let zone = mine.max { $0.registered < $1.registered }?.registration.timeZone
+            found[place].facts.tokens = mine
+            found[place].facts.secondsFromUTC = zone.flatMap { offset($0, now) } ?? 0
+        }
+        return (found, unreadable)
+    }
+
+    private func readSpacings(
+        _ accounts: [WakeAccount]
+    ) throws -> (schedules: [UserID: ScheduleRow], connections: [UserID: [WakeFacts.Connection]]) {
         var one = PostgresParameters()
         one.append(Self.array(accounts.map(\.user)))
         var two = one
         two.append(Self.onDevice())
+        let places = accounts.compactMap(\.place)
+        let arePlaced = places.count == accounts.count
+        if arePlaced {
+            one = PostgresParameters()
+            one.append(Self.array(places))
+        }
         let statements = try (
-            prepare("wake_schedules", WakeStatements.schedules),
+            arePlaced
+                ? prepare("wake_schedules_at", WakeStatements.schedulesAtPlaces)
+                : prepare("wake_schedules", WakeStatements.schedules),
             prepare("wake_connections", WakeStatements.connections),
-            prepare("wake_disconnects", WakeStatements.disconnects),
-            prepare("wake_tokens", DeviceTokens.heldStatement)
+            prepare("wake_disconnects", WakeStatements.disconnects)
         )
         let results = try connection.pipeline { pipeline in
             pipeline.execute(statements.0, one)
             pipeline.execute(statements.1, two)
             pipeline.execute(statements.2, two)
-            pipeline.execute(statements.3, one)
         }
-        let schedules = try Self.schedules(results[0])
-        let connections = try Self.connections(results[1], disconnects: results[2])
+        return (try Self.schedules(results[0]), try Self.connections(results[1], disconnects: results[2]))
+    }
+
+    /// A device token whose row can't be read is counted, and otherwise as if it were not there.
+    private func readTokens(_ users: [UserID]) throws -> (tokens: [UserID: [WakeToken]], unreadable: Int) {
+        var parameters = PostgresParameters()
+        parameters.append(Self.array(users))
+        let held = try prepare("wake_tokens", DeviceTokens.heldStatement)
+        let (live, unreadable) = try DeviceTokens.readable(try connection.execute(held, parameters))
         var tokens: [UserID: [WakeToken]] = [:]
-        let (live, unreadable) = try DeviceTokens.readable(results[3])
         for live in live {
             let token = WakeToken(
                 user: live.key.user,
@@ -65,23 +146,7 @@ extension WakeStore {
             )
             tokens[live.key.user, default: []].append(token)
         }
-        let found = accounts.compactMap { account -> LockedFacts? in
-            // Without a row there is nothing to decide: the account was erased in the meantime.
-            guard let schedule = schedules[account.user] else { return nil }
-            // What was registered before the account was deleted went with it.
-            let mine = (tokens[account.user] ?? []).filter { $0.registered.rawValue >= account.deletedVersion }
-            let zone = mine.max { $0.registered < $1.registered }?.registration.timeZone
-            let facts = WakeFacts(
-                user: account.user,
-                bucket: Int(account.bucket),
-                connections: connections[account.user] ?? [],
-                tokens: mine,
-                schedule: schedule,
-                secondsFromUTC: zone.flatMap { offset($0, now) } ?? 0
-            )
-            return LockedFacts(facts: facts, openWakeAt: account.openWakeAt)
-        }
-        return (found, unreadable)
+        return (tokens, unreadable)
     }
 
     // MARK: Reading
@@ -100,18 +165,21 @@ extension WakeStore {
                     user: try user(result, row),
                     bucket: try result.int2(row, 1),
                     openWakeAt: try result.int8(row, 2),
-                    deletedVersion: try result.int8(row, 3)
+                    deletedVersion: try result.int8(row, 3),
+                    place: result.columnCount > 4 ? try result.tid(row, 4) : nil
                 )
             )
         }
         return accounts
     }
 
-    static func schedules(_ result: PostgresResult) throws(PostgresError) -> [UserID: WakeSchedule] {
-        var schedules: [UserID: WakeSchedule] = [:]
+    static func schedules(_ result: PostgresResult) throws(PostgresError) -> [UserID: ScheduleRow] {
+        var schedules: [UserID: ScheduleRow] = [:]
         schedules.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {
-            schedules[try user(result, row)] = WakeSchedule(
+            let user = try user(result, row)
+            guard let place = try result.tid(row, 8) else { continue }
+            let schedule = WakeSchedule(
                 dueAt: try result.int8(row, 1),
                 lastWakeAt: try result.int8(row, 2),
                 previousWakeAt: try result.int8(row, 3),
@@ -120,6 +188,7 @@ extension WakeStore {
                 claim: try result.int8(row, 6),
                 claimedUntil: try result.int8(row, 7)
             )
+            schedules[user] = ScheduleRow(user: user, schedule: schedule, place: place)
         }
         return schedules
     }
@@ -161,10 +230,16 @@ extension WakeStore {
         return array
     }
 
-    static func parameters(_ rows: [(user: UserID, schedule: WakeSchedule)]) -> PostgresParameters {
+    static func array(_ places: [WakePlace]) -> PostgresArray {
+        var array = PostgresArray(of: .tid, minimumCapacity: places.count)
+        for place in places { array.append(tidBlock: place.block, offset: place.offset) }
+        return array
+    }
+
+    static func parameters(_ rows: [ScheduleRow]) -> PostgresParameters {
         var columns = (0..<6).map { _ in PostgresArray(of: .int8) }
         var unanswered = PostgresArray(of: .int2)
-        for (_, row) in rows {
+        for row in rows.lazy.map(\.schedule) {
             columns[0].append(int8: row.dueAt)
             columns[1].append(int8: row.lastWakeAt)
             columns[2].append(int8: row.previousWakeAt)
@@ -178,11 +253,12 @@ extension WakeStore {
         for column in columns[..<3] { parameters.append(column) }
         parameters.append(unanswered)
         for column in columns[3...] { parameters.append(column) }
+        parameters.append(array(rows.map(\.place)))
         return parameters
     }
 
     static func parameters(
-        claims rows: [(user: UserID, schedule: WakeSchedule)],
+        claims rows: [ScheduleRow],
         _ rules: WakeRound,
         _ tokens: [UserID: [WakeToken]]
     ) -> PostgresParameters {
@@ -191,11 +267,11 @@ extension WakeStore {
         var counts = PostgresArray(of: .int2)
         var platforms = PostgresArray(of: .text)
         var versions = PostgresArray(of: .text)
-        for (user, row) in rows {
-            let tried = tokens[user] ?? []
+        for row in rows {
+            let tried = tokens[row.user] ?? []
             let newest = tried.max { $0.registered < $1.registered }
-            wakes.append(int8: row.lastWakeAt)
-            claims.append(int8: row.claim)
+            wakes.append(int8: row.schedule.lastWakeAt)
+            claims.append(int8: row.schedule.claim)
             counts.append(int2: Int16(clamping: tried.count))
             platforms.append(text: newest?.registration.platform.rawValue ?? "")
             versions.append(text: newest?.registration.appVersion ?? "")

@@ -4,9 +4,9 @@ enum WakeStatements {
     private static let accountColumns = ["user_id", "bucket", "open_wake_at", "deleted_version"]
 
     /// $1 now, $2 how many. Candidates in the order of the index, for whoever only looks. Of `wake_schedule` nothing is
-    /// returned: with locks it would be as old as the statement, not as the lock.
+    /// returned but where the row lies: with locks it would be as old as the statement, not as the lock.
     static let candidates = """
-        SELECT \(accountColumns.map { "accounts.\($0)" }.joined(separator: ", "))
+        SELECT \(accountColumns.map { "accounts.\($0)" }.joined(separator: ", ")), wake_schedule.ctid
         FROM wake_schedule JOIN accounts ON accounts.user_id = wake_schedule.user_id
         WHERE wake_schedule.due_at <= $1::int8
         ORDER BY wake_schedule.due_at LIMIT $2::int4
@@ -24,11 +24,17 @@ enum WakeStatements {
     /// The same, in the order of which they are locked: as every batch does it, since this waits.
     static let lockAccounts = "\(accounts) ORDER BY user_id FOR NO KEY UPDATE"
 
+    /// As `WakeStore.schedules` takes them.
+    private static let scheduleColumns =
+        "user_id, due_at, last_wake_at, previous_wake_at, unanswered, struck_at, claim, claimed_until, ctid"
+
     /// $1 users.
-    static let schedules = """
-        SELECT user_id, due_at, last_wake_at, previous_wake_at, unanswered, struck_at, claim, claimed_until
-        FROM wake_schedule WHERE user_id = ANY ($1::uuid[])
-        """
+    static let schedules = "SELECT \(scheduleColumns) FROM wake_schedule WHERE user_id = ANY ($1::uuid[])"
+
+    /// $1 places, as `candidates` says them, so that no index is asked for what it has just said. Behind the accounts'
+    /// locks: a row that was written before they were held lies elsewhere by now, and is not returned; what lies in its
+    /// place may be another user's.
+    static let schedulesAtPlaces = "SELECT \(scheduleColumns) FROM wake_schedule WHERE ctid = ANY ($1::tid[])"
 
     /// $1 users, $2 on-device sources.
     static let connections = """
@@ -42,15 +48,17 @@ enum WakeStatements {
         WHERE user_id = ANY ($1::uuid[]) AND source = ANY ($2::int2[]) AND disconnected_at > 0
         """
 
-    /// $1 users, $2 due, $3 last wake, $4 the one before, $5 unanswered, $6 struck, $7 claim, $8 claimed until.
+    /// $1 users, $2 due, $3 last wake, $4 the one before, $5 unanswered, $6 struck, $7 claim, $8 claimed until, $9 places
+    /// that were read behind the accounts' locks. Every row has to be met: see `WakeStore.requireUpdated`.
     static let updateSchedules = """
         UPDATE wake_schedule AS held
         SET due_at = new.due_at, last_wake_at = new.last_wake_at, previous_wake_at = new.previous_wake_at,
             unanswered = new.unanswered, struck_at = new.struck_at, claim = new.claim,
             claimed_until = new.claimed_until
-        FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int2[], $6::int8[], $7::int8[], $8::int8[])
-            AS new (user_id, due_at, last_wake_at, previous_wake_at, unanswered, struck_at, claim, claimed_until)
-        WHERE held.user_id = new.user_id
+        FROM unnest(
+            $1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int2[], $6::int8[], $7::int8[], $8::int8[], $9::tid[]
+        ) AS new (user_id, due_at, last_wake_at, previous_wake_at, unanswered, struck_at, claim, claimed_until, place)
+        WHERE held.ctid = new.place AND held.user_id = new.user_id
         """
 
     /// $1 users, $2 wakes, $3 campaign, $4 claims, $5 worker, $6 tokens, $7 platforms, $8 app versions.

@@ -257,7 +257,7 @@ extension WakeStore {
     }
 
     private func looks(_ accounts: [WakeAccount], _ rules: WakeRound, _ now: Instant) throws -> [WakeLook] {
-        try readFacts(accounts, now: now).facts.map { facts in
+        try readFacts(accounts, rules, now: now, tokens: .all).facts.map { facts in
             let decision = WakeDecision(facts.facts, rules.pipeline, rules.policy, now: now)
             return WakeLook(facts: facts.facts, decision: decision)
         }

@@ -79,7 +79,7 @@ public final class WakeStore {
             rollback()
             return scan
         }
-        let (facts, unreadable) = try readFacts(accounts, now: now)
+        let (facts, unreadable) = try readFacts(accounts, rules, now: now, tokens: .whoNeedsThem)
         scan.unreadable = unreadable
         var writes = WakeWrites()
         for facts in facts where facts.schedule.dueAt <= now.microseconds {
@@ -109,7 +109,7 @@ public final class WakeStore {
         case .wake(let tokens):
             guard scan.claims.count < wakes else {
                 scan.overPace += 1
-                if decision.settlesClaim { writes.schedules.append((user, schedule)) }
+                if decision.settlesClaim { writes.schedules.append(facts.row(schedule)) }
                 return
             }
             schedule.open(at: now, leaseSeconds: rules.leaseSeconds)
@@ -124,7 +124,7 @@ public final class WakeStore {
             scan.parked += 1
             schedule.dueAt = WakeSchedule.never
         }
-        writes.schedules.append((user, schedule))
+        writes.schedules.append(facts.row(schedule))
     }
 
     /// Everything a scan writes, and its COMMIT, in one round trip.
@@ -145,6 +145,15 @@ public final class WakeStore {
             pipeline.commit()
         }
         guard results.last?.isCommitted == true else { throw StorageError.rolledBack }
+        if !writes.schedules.isEmpty {
+            try requireUpdated(results[writes.settled.isEmpty ? 0 : 1], writes.schedules.count)
+        }
+    }
+
+    /// Who writes rows of the schedule holds their accounts' locks, so that they lie where they were read a moment
+    /// before. Should somebody not, no claim may be taken for written that is not: what is, is settled by time.
+    private func requireUpdated(_ result: PostgresResult, _ count: Int) throws(StorageError) {
+        guard result.affectedRows == count else { throw .movedSchedule }
     }
 
     // MARK: Concluding
@@ -198,14 +207,14 @@ public final class WakeStore {
         var ended: [(user: UserID, wakeAt: Int64, outcome: String)] = []
         for end in sorted {
             let claim = end.claim
-            guard var schedule = held[claim.user], let isAnswered = answered[claim.user],
-                schedule.conclude(end.conclusion(isAnswered), claim: claim.number, wakeAt: claim.wakeAt, by: policy)
+            guard var row = held[claim.user], let isAnswered = answered[claim.user],
+                row.schedule.conclude(end.conclusion(isAnswered), claim: claim.number, wakeAt: claim.wakeAt, by: policy)
             else {
                 done.refused.append(claim)
                 continue
             }
             done.written += 1
-            writes.schedules.append((claim.user, schedule))
+            writes.schedules.append(row)
             ended.append((claim.user, claim.wakeAt, end.outcome))
             if case .notSpent = end.kind, open[claim.user] == claim.wakeAt { writes.openWakes.append((claim.user, 0)) }
         }
@@ -221,6 +230,7 @@ public final class WakeStore {
             pipeline.commit()
         }
         guard written.last?.isCommitted == true else { throw StorageError.rolledBack }
+        if !ended.isEmpty { try requireUpdated(written[0], ended.count) }
         return done
     }
 

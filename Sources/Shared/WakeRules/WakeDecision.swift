@@ -68,35 +68,27 @@ public struct WakeDecision: Hashable, Sendable {
     ///   - policy: the figures to decide by.
     ///   - now: the database's time.
     public init(_ facts: WakeFacts, _ pipeline: PipelineState, _ policy: WakePolicy, now: Instant) {
-        var schedule = facts.schedule
-        settlesClaim = schedule.isClaimed && schedule.claimedUntil <= now.microseconds
-        if settlesClaim { schedule.settle(by: policy) }
-        schedule.clamp(to: now)
-        schedule.forgive(pipeline, by: policy, now)
-        let lastPush = facts.lastPushAt
-        let lastWake = schedule.lastWakeAt == 0 ? nil : pipeline.presentTime(of: schedule.lastWakeAt, now)
-        // Whoever has pushed since the last wake owes no answer.
-        if let lastPush, WakeRule.answers(before: lastPush) > lastWake ?? .earliest { schedule.unanswered = 0 }
-        self.schedule = schedule
+        let spacing = WakeSpacing(facts, pipeline, policy, now: now)
+        schedule = spacing.schedule
+        settlesClaim = spacing.settlesClaim
 
         var checks = Checks(now: now)
-        let claimEnd = schedule.isClaimed ? Instant(microseconds: schedule.claimedUntil) : nil
-        checks.time(.unclaimed, from: claimEnd ?? now, .claim(until: claimEnd))
-        let connected = facts.connections.filter(\.isConnected)
-        checks.fact(.connected, !connected.isEmpty, .connected(connected.count, of: facts.connections.count))
+        checks.time(.unclaimed, from: spacing.claimEnd ?? now, .claim(until: spacing.claimEnd))
+        let connected = facts.connections.count(where: \.isConnected)
+        checks.fact(.connected, connected > 0, .connected(connected, of: facts.connections.count))
         checks.fact(.token, !facts.tokens.isEmpty, .tokens(facts.tokens.count))
-        let pushDue = lastPush?.advanced(bySeconds: policy.spacingSeconds)
-        checks.time(.lastPush, from: pushDue, .lastPush(lastPush))
-        let wakeDue = lastWake?.advanced(bySeconds: policy.spacing(unanswered: schedule.unanswered)) ?? .earliest
-        checks.time(.lastWake, from: wakeDue, .lastWake(lastWake, unanswered: schedule.unanswered))
+        checks.time(.lastPush, from: spacing.pushDue, .lastPush(facts.lastPushAt))
+        let unanswered = schedule.unanswered
+        checks.time(.lastWake, from: spacing.wakeDue, .lastWake(spacing.lastWake, unanswered: unanswered))
 
-        guard !connected.isEmpty, let pushDue, let tokenSince = facts.tokens.map(\.registered.instant).min() else {
+        let early = spacing.action(facts.user, policy, now)
+        guard let spaced = spacing.due, let tokenSince = facts.tokens.map(\.registered.instant).min() else {
             checks.ours(facts, pipeline, policy)
-            action = claimEnd.map { .wait(until: $0) } ?? .never
+            action = early ?? .never
             conditions = checks.all
             return
         }
-        let due = max(pushDue, wakeDue, tokenSince)
+        let due = max(spaced, tokenSince)
         let turn = policy.turn(notBefore: due, now: now, facts)
         let quiet = WakeFigures.quiet(policy.quietHours, minutesFromUTC: facts.secondsFromUTC / 60)
         checks.time(.quietHours, from: turn.quietUntil ?? now, quiet)
@@ -106,8 +98,8 @@ public struct WakeDecision: Hashable, Sendable {
 
         let afterQuiet = turn.quietUntil.map { policy.schedule.first(notBefore: $0, for: facts.user) }
         let natural = max(due, turn.sendAt, afterQuiet ?? due)
-        if let claimEnd {
-            action = .wait(until: claimEnd)
+        if let early {
+            action = early
         } else if natural > now {
             action = .wait(until: natural)
         } else if let held = checks.firstFailure {
@@ -207,7 +199,7 @@ extension WakePolicy {
 
 extension PipelineState {
     /// A time of the schedule's as the database's present clock would have named it; of two jumps one counts for both.
-    fileprivate func presentTime(of time: Int64, _ now: Instant) -> Instant {
+    func presentTime(of time: Int64, _ now: Instant) -> Instant {
         guard let jumped = clockJump?.presentTime(of: time) else { return Instant(microseconds: time) }
         return Instant(microseconds: min(jumped, max(time, now.microseconds)))
     }
