@@ -59,6 +59,22 @@ import Testing
         #expect(outcome.changed == [.steps] && row.closed == [.steps])
     }
 
+    @Test func `a reading that replaces the whole row says of each metric what it did`() {
+        let (row, outcome) = apply(
+            reading(5, [.steps: 10, .water: 7, .spo2: 970]),
+            reading(6, [.steps: 11, .water: 7, .spo2: 970, .activityScore: 0])
+        )
+        #expect(outcome == .init(changed: [.steps, .activityScore], confirmed: [.water, .spo2]))
+        #expect(row.values == [.steps: 11, .water: 7, .spo2: 970, .activityScore: 0])
+        // A day that is open again, though no number moved.
+        let (opened, again) = apply(
+            reading(5, [.steps: 10, .water: 7], closed: true),
+            reading(6, [.steps: 10, .water: 7])
+        )
+        #expect(again == .init(changed: [.steps, .water]))
+        #expect(opened.closed.isEmpty)
+    }
+
     @Test func `of equal versions the larger value wins, in either order`() {
         let (one, _) = apply(reading(5, [.steps: 10]), reading(5, [.steps: 20]))
         let (other, _) = apply(reading(5, [.steps: 20]), reading(5, [.steps: 10]))

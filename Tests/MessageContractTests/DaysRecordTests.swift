@@ -1,7 +1,8 @@
 import Domain
 import JSON
-import MessageContract
 import Testing
+
+@testable import MessageContract
 
 private let user = UserID(high: 0x0123_4567_89ab_4def, low: 0x8123_4567_89ab_cdef)
 private let event = EventID(high: 0x0199_0000_0000_7abc, low: 0x8000_0000_0000_0123)
@@ -239,6 +240,95 @@ struct DaysRecordTests {
             }
             raw.value = bytes
             _ = raw.decoded(by: decoder)
+        }
+    }
+}
+
+/// Records as our own writers make them are read in one pass, and all others through simdjson.
+@Suite struct PlainRecordTests {
+    private static let today = CalendarDay(daysSinceEpoch: 20_698)
+
+    /// As an own writer makes it, of random days.
+    private func value(_ metrics: [Metric], _ generator: inout SplitMix) -> [UInt8] {
+        let days = (0..<Int.random(in: 0...4, using: &generator)).map { age -> DaysRecord.Day in
+            var values = MetricValues()
+            for metric in metrics where Bool.random(using: &generator) {
+                let tenths = Int32.random(in: MetricLedger[metric].tenths, using: &generator)
+                values[metric] = MetricLedger[metric].isWhole ? tenths / 10 * 10 : tenths
+            }
+            return .init(date: Self.today.advanced(by: -age), values: values)
+        }
+        let record = DaysRecord(
+            source: .oura,
+            observedAt: nil,
+            timeZone: "Europe/Rome",
+            localDate: Self.today,
+            days: days
+        )
+        return record.encoded()
+    }
+
+    @Test func `what our own writers make is plain, and the same either way`() throws {
+        let decoder = try DaysRecordDecoder()
+        var generator = SplitMix(state: 11)
+        for _ in 0..<500 {
+            let bytes = value(Metric.allCases, &generator)
+            #expect(plainDays(in: bytes) != nil)
+            try expectTheSame(bytes, decoder)
+        }
+    }
+
+    @Test func `one byte more, less or other: what is plain still means the same either way`() throws {
+        let decoder = try DaysRecordDecoder()
+        var generator = SplitMix(state: 12)
+        let others = Array(#"0123456789.,:"{}[]\e-+ nul"#.utf8)
+        var plain = 0
+        for _ in 0..<20_000 {
+            var bytes = value([.steps, .activeEnergy, .sleepMinutes, .hrvSDNN], &generator)
+            for _ in 0..<Int.random(in: 1...3, using: &generator) {
+                let place = Int.random(in: 0..<bytes.count, using: &generator)
+                let other = others[Int.random(in: 0..<others.count, using: &generator)]
+                switch Int.random(in: 0..<3, using: &generator) {
+                case 0: bytes[place] = other
+                case 1: bytes.insert(other, at: place)
+                default: bytes.remove(at: place)
+                }
+            }
+            if plainDays(in: bytes) != nil { plain += 1 }
+            try expectTheSame(bytes, decoder)
+        }
+        #expect(plain > 1000, "\(plain)")
+    }
+
+    /// White space behind the value is not plain, and means nothing.
+    private func expectTheSame(_ bytes: [UInt8], _ decoder: DaysRecordDecoder) throws {
+        var (plain, spaced) = (RawRecord(""), RawRecord(""))
+        plain.value = bytes
+        spaced.value = bytes + [0x20]
+        #expect(plainDays(in: bytes + [0x20]) == nil)
+        let (left, right) = (plain.decoded(by: decoder), spaced.decoded(by: decoder))
+        #expect(left == right, "\(String(decoding: bytes, as: UTF8.self))")
+    }
+
+    /// How many days are read in one pass; nil where the value is not plain.
+    private func plainDays(in bytes: [UInt8]) -> Int? {
+        let padded = bytes + Array(repeating: 0x2c, count: JSONParser.padding)
+        let bounds = UnsafeMutablePointer<MetricBounds>.allocate(capacity: Metric.count)
+        defer { bounds.deallocate() }
+        let all = MetricBounds.all()
+        for index in 0..<Metric.count { (bounds + index).initialize(to: all[index]) }
+        var month = MonthMemo()
+        return padded.withUnsafeBytes { padded in
+            let value = UnsafeRawBufferPointer(rebasing: padded[..<bytes.count])
+            guard var text = PlainRecordText(padded: value), text.readFields() != nil else { return nil }
+            let stamp = RecordStamp(
+                source: .oura,
+                origin: "",
+                version: Version(rawValue: 1),
+                localDate: Self.today,
+                lastDate: Self.today
+            )
+            return text.readDays(stamp, MetricKeys(), bounds, &month)?.count
         }
     }
 }

@@ -12,10 +12,17 @@ extension DaysMerge {
         guard !replacements[number].isOff else { return }
         replacements[number].isOff = true
         let item = replacements[number]
-        let day = records[item.record].readings[item.reading].day
-        connections[item.connection].forgetReplaced(day)
-        connections[item.connection].set(item.before, for: day)
-        putOff(Deferred(record: item.record, reading: item.reading, connection: item.connection, isMissed: isMissed))
+        connections[item.connection].forgetReplaced(item.day)
+        connections[item.connection].set(item.before, for: item.day)
+        putOff(
+            Deferred(
+                record: item.record,
+                reading: item.reading,
+                connection: item.connection,
+                says: item.says,
+                isMissed: isMissed
+            )
+        )
     }
 
     /// Puts off what the rest of the batch makes uncertain.
@@ -35,24 +42,25 @@ extension DaysMerge {
         }
     }
 
-    private func day(of number: Int) -> CalendarDay {
-        records[replacements[number].record].readings[replacements[number].reading].day
-    }
-
     /// The numbers of the replacements, in the order of users and in portions of about so many.
     public func replacements(ofDays size: Int) -> [[Int]] {
         var portions: [[Int]] = []
         var portion: [Int] = []
         for run in Self.runs(in: replacements.indices, records, record: { replacements[$0].record }) {
-            var numbers = run.places.filter { !replacements[$0].isOff }
-            // Days that come one behind the other are one range.
-            if numbers.indices.dropFirst().contains(where: { day(of: numbers[$0]) < day(of: numbers[$0 - 1]) }) {
-                numbers.sort { day(of: $0) < day(of: $1) }
+            let start = portion.count
+            var areSorted = true
+            for number in run.places where !replacements[number].isOff {
+                if portion.count > start, replacements[number].day < replacements[portion[portion.count - 1]].day {
+                    areSorted = false
+                }
+                portion.append(number)
             }
-            portion += numbers
+            // Days that come one behind the other are one range.
+            if !areSorted { portion[start...].sort { replacements[$0].day < replacements[$1].day } }
             guard portion.count >= size else { continue }
             portions.append(portion)
             portion = []
+            portion.reserveCapacity(size)
         }
         if !portion.isEmpty { portions.append(portion) }
         return portions
@@ -79,7 +87,7 @@ extension DaysMerge {
         let reading = record.readings[item.reading]
         table.force(reading.day, record.provenance)
         guard table.holds(reading, record.provenance) else { return false }
-        connections[item.connection].set(Window.Entry(of: reading), for: reading.day)
+        connections[item.connection].set(item.says, for: reading.day)
         connections[item.connection].noteData(record.receivedAt)
         counts.changed += 1
         return true
@@ -94,19 +102,24 @@ extension DaysMerge {
     public mutating func conclude(replacements portion: [Int], missed: [Int]) -> [UserDay] {
         var days: [UserDay] = []
         var next = missed[...]
+        // A record's days come one behind the other, and it brings its data once.
+        var noted: Int?
         for index in portion.indices {
             let item = replacements[portion[index]]
             if next.first == index {
                 next.removeFirst()
-                days.append(UserDay(user: records[item.record].user, day: day(of: portion[index])))
+                days.append(UserDay(user: records[item.record].user, day: item.day))
                 putOff(replacement: portion[index], isMissed: true)
                 continue
             }
-            counts.changed += 1
-            counts.sourceRowsWritten += 1
-            counts.canonicalWritten += 1
+            guard noted != item.record else { continue }
+            noted = item.record
             connections[item.connection].noteData(records[item.record].receivedAt)
         }
+        let written = portion.count - days.count
+        counts.changed += written
+        counts.sourceRowsWritten += written
+        counts.canonicalWritten += written
         return days
     }
 }

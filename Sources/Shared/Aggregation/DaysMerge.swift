@@ -13,6 +13,8 @@ public struct DaysMerge {
         let record: Int
         let reading: Int
         let connection: Int
+        /// What the reading makes of the window's entry.
+        let says: Window.Entry
         /// It was to be replaced unread and was not as its window says.
         var isMissed = false
     }
@@ -22,6 +24,9 @@ public struct DaysMerge {
         let record: Int
         let reading: Int
         let connection: Int
+        let day: CalendarDay
+        /// What the reading makes of the window's entry.
+        let says: Window.Entry
         /// What the window said before.
         let before: Window.Entry
         /// Put off after all.
@@ -73,6 +78,8 @@ public struct DaysMerge {
         self.records = records
         self.snapshot = snapshot
         self.replaces = replaces
+        connections.reserveCapacity(snapshot.connections.count)
+        places.reserveCapacity(snapshot.connections.count)
         for index in records.indices { try confirm(index) }
         if !replacements.isEmpty { settleReplacements() }
     }
@@ -96,7 +103,8 @@ public struct DaysMerge {
             } else if reading.day < snapshot.retentionFloor {
                 counts.belowFloor += 1
             } else if !reading.values.isEmpty {
-                let item = Deferred(record: index, reading: number, connection: place)
+                let says = Window.Entry(of: reading)
+                let item = Deferred(record: index, reading: number, connection: place, says: says)
                 if !settled(reading, item) { putOff(item) }
             }
         }
@@ -139,7 +147,7 @@ public struct DaysMerge {
             putOff(replacement: number)
             return false
         }
-        let new = Window.Entry(of: reading)
+        let new = item.says
         if entry.says(new) {
             confirm(entry, by: reading, place)
             return true
@@ -150,7 +158,14 @@ public struct DaysMerge {
         connections[place].noteReplaced(reading.day, replacements.count)
         connections[place].set(new, for: reading.day)
         replacements.append(
-            Replacement(record: item.record, reading: item.reading, connection: place, before: entry)
+            Replacement(
+                record: item.record,
+                reading: item.reading,
+                connection: place,
+                day: reading.day,
+                says: new,
+                before: entry
+            )
         )
         return true
     }
@@ -302,11 +317,17 @@ public struct DaysMerge {
 
     private func wakes() -> [(user: UserID, dueAt: Int64)] {
         var due: [UserID: Int64] = [:]
-        for connection in connections {
-            let key = UserSource(user: connection.key.user, source: connection.key.provenance.source)
-            let disconnected = snapshot.accountSources[key]?.disconnectedAt ?? 0
-            guard let time = connection.dueAt(disconnectedAt: disconnected) else { continue }
-            due[key.user] = min(due[key.user] ?? time, time)
+        // In place: a copy of each would hold all that hangs on it.
+        for place in connections.indices {
+            var disconnected: Int64 = 0
+            if !snapshot.accountSources.isEmpty {
+                let key = connections[place].key
+                let source = UserSource(user: key.user, source: key.provenance.source)
+                disconnected = snapshot.accountSources[source]?.disconnectedAt ?? 0
+            }
+            guard let time = connections[place].dueAt(disconnectedAt: disconnected) else { continue }
+            let user = connections[place].key.user
+            due[user] = min(due[user] ?? time, time)
         }
         return due.map { (user: $0.key, dueAt: $0.value) }.sorted { $0.user < $1.user }
     }
@@ -314,7 +335,7 @@ public struct DaysMerge {
     private mutating func apply(_ item: Deferred, of record: DecodedDays, _ table: inout UserDays) {
         let (reading, place) = (record.readings[item.reading], item.connection)
         // An earlier record of the batch may have said the same.
-        if let entry = connections[place].window[reading.day], entry.isConfirmed(by: reading) {
+        if let entry = connections[place].window[reading.day], entry.says(item.says) {
             confirm(entry, by: reading, place)
             return
         }
@@ -328,7 +349,7 @@ public struct DaysMerge {
         let keepsEntry = connections[place].window.reaches(reading.day)
         var outcome = SourceDay.Outcome()
         table.update(reading.day, provenance) { row in
-            let result = row.apply(reading, entry: &entry, keepsEntry: keepsEntry)
+            let result = row.apply(reading, says: item.says, entry: &entry, keepsEntry: keepsEntry)
             outcome = result.outcome
             return (result.isRowChanged, !result.outcome.changed.isEmpty)
         }

@@ -3,6 +3,9 @@ internal import Storage
 
 /// A connection while a batch works on it.
 struct WorkingConnection {
+    /// Room for the days of most records, so that the lists of them need not grow.
+    private static let usualDays = 16
+
     let key: ConnectionKey
     private let stored: StoredConnection?
     var window: Window
@@ -46,7 +49,12 @@ struct WorkingConnection {
 
     mutating func noteDeferred(_ day: CalendarDay) {
         let place = place(of: day)
-        if place == deferred.count || deferred[place] != day { deferred.insert(day, at: place) }
+        if place == deferred.count {
+            if deferred.isEmpty { deferred.reserveCapacity(Self.usualDays) }
+            deferred.append(day)
+        } else if deferred[place] != day {
+            deferred.insert(day, at: place)
+        }
     }
 
     /// The place of the first day that is not before this one; most often the end, as a record's days come in order.
@@ -69,7 +77,10 @@ struct WorkingConnection {
     }
 
     mutating func noteReplaced(_ day: CalendarDay, _ number: Int) {
-        replaced.insert((day, number), at: replacedPlace(of: day))
+        let place = replacedPlace(of: day)
+        guard place == replaced.count else { return replaced.insert((day, number), at: place) }
+        if replaced.isEmpty { replaced.reserveCapacity(Self.usualDays) }
+        replaced.append((day, number))
     }
 
     mutating func forgetReplaced(_ day: CalendarDay) {

@@ -66,15 +66,7 @@ public struct CanonicalDay: Hashable, Sendable {
         preferencesBefore: Preferences
     ) -> CanonicalDay? {
         let new = Choice(rows, preferences)
-        let old = Choice(before, preferencesBefore)
-        if new.values == old.values && new.isFinal == old.isFinal {
-            let isSame = new.values.mask.allSatisfy { metric in
-                let (now, then) = (Int(new.givers[metric.index]), Int(old.givers[metric.index]))
-                return rows[now].provenance == before[then].provenance
-            }
-            if isSame { return nil }
-        }
-        return CanonicalDay(new, of: rows)
+        return new.isChoice(of: before, preferencesBefore, insteadOf: rows) ? nil : CanonicalDay(new, of: rows)
     }
 
     private init(_ choice: Choice, of rows: [SourceRow]) {
@@ -91,22 +83,55 @@ public struct CanonicalDay: Hashable, Sendable {
         var isFinal = false
 
         init(_ rows: [SourceRow], _ preferences: Preferences) {
-            var mask: MetricSet = []
-            for row in rows { mask.formUnion(row.state.values.mask) }
-            var counted = false
-            var isOpen = false
-            for metric in mask {
-                let pin = preferences.pins.isEmpty ? nil : preferences.pinnedSource(for: metric)
-                guard let winner = Resolution.winner(metric, in: rows, pin: pin) else { continue }
+            var finality = Finality()
+            for metric in Self.metrics(of: rows) {
+                guard let winner = Self.winner(metric, rows, preferences) else { continue }
                 values[metric] = rows[winner].state.values[metric]
                 givers[metric.index] = UInt16(clamping: winner)
-                guard MetricLedger.cumulative.has(metric), rows[winner].provenance.source.isDeviceOrCloud else {
-                    continue
-                }
-                counted = true
-                if !rows[winner].state.closed.has(metric) { isOpen = true }
+                finality.meet(metric, rows[winner])
             }
-            isFinal = counted && !isOpen
+            isFinal = finality.isFinal
+        }
+
+        /// Whether other rows give the same values from the same sources. Ends at the first metric where they do not: most
+        /// often there is one, and then the others need not be chosen.
+        func isChoice(of others: [SourceRow], _ preferences: Preferences, insteadOf rows: [SourceRow]) -> Bool {
+            var mask: MetricSet = []
+            var finality = Finality()
+            for metric in Self.metrics(of: others) {
+                guard let winner = Self.winner(metric, others, preferences) else { continue }
+                guard values[metric] == others[winner].state.values[metric],
+                    rows[Int(givers[metric.index])].provenance == others[winner].provenance
+                else { return false }
+                mask.insert(metric)
+                finality.meet(metric, others[winner])
+            }
+            return mask == values.mask && finality.isFinal == isFinal
+        }
+
+        private static func metrics(of rows: [SourceRow]) -> MetricSet {
+            var mask: MetricSet = []
+            for index in rows.indices { mask.formUnion(rows[index].state.values.mask) }
+            return mask
+        }
+
+        private static func winner(_ metric: Metric, _ rows: [SourceRow], _ preferences: Preferences) -> Int? {
+            let pin = preferences.pins.isEmpty ? nil : preferences.pinnedSource(for: metric)
+            return Resolution.winner(metric, in: rows, pin: pin)
+        }
+    }
+
+    /// Whether the day is final, found out from one winner after another.
+    private struct Finality {
+        private var counted = false
+        private var isOpen = false
+
+        var isFinal: Bool { counted && !isOpen }
+
+        mutating func meet(_ metric: Metric, _ winner: SourceRow) {
+            guard MetricLedger.cumulative.has(metric), winner.provenance.source.isDeviceOrCloud else { return }
+            counted = true
+            if !winner.state.closed.has(metric) { isOpen = true }
         }
     }
 }

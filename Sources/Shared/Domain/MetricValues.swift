@@ -58,6 +58,12 @@ public struct MetricSet: Hashable, Sendable, Sequence, ExpressibleByArrayLiteral
         bits |= other.bits
     }
 
+    func union(_ other: MetricSet) -> MetricSet { MetricSet(rawValue: bits | other.bits) }
+
+    func symmetricDifference(_ other: MetricSet) -> MetricSet { MetricSet(rawValue: bits ^ other.bits) }
+
+    func subtracting(_ other: MetricSet) -> MetricSet { MetricSet(rawValue: bits & ~other.bits) }
+
     public struct Iterator: IteratorProtocol {
         @usableFromInline var rest: UInt32
 
@@ -103,8 +109,9 @@ public struct MetricValues: Sendable {
     @inlinable
     public var isEmpty: Bool { mask.isEmpty }
 
-    /// The value in tenths; nil removes the metric.
+    /// The value in tenths; nil removes the metric. Inlined everywhere, since a call copies all values.
     @inlinable
+    @inline(__always)
     public subscript(_ metric: Metric) -> Int32? {
         get { mask.has(metric) ? tenths[metric.index] : nil }
         set {
@@ -119,6 +126,27 @@ public struct MetricValues: Sendable {
     }
 }
 
+extension MetricValues {
+    /// Hands out the values in the order of the metrics' numbers: through the subscript each would cost a copy of all.
+    @inlinable
+    @inline(__always)
+    public borrowing func forEach(_ body: (Metric, Int32) -> Void) {
+        let values = tenths.span
+        for metric in present { body(metric, values[metric.index]) }
+    }
+
+    /// The metrics that only one of the two has, or whose values differ.
+    @inlinable
+    public borrowing func differing(from other: borrowing MetricValues) -> MetricSet {
+        let (ours, theirs) = (tenths.span, other.tenths.span)
+        var differ = MetricSet()
+        differ.bits = present.bits ^ other.present.bits
+        // Those that neither has hold zero in both.
+        for index in 0..<Metric.count where ours[index] != theirs[index] { differ.bits |= 1 << UInt32(index) }
+        return differ
+    }
+}
+
 extension MetricValues: Hashable {
     public static func == (left: MetricValues, right: MetricValues) -> Bool {
         guard left.mask == right.mask else { return false }
@@ -130,7 +158,7 @@ extension MetricValues: Hashable {
 
     public func hash(into hasher: inout Hasher) {
         hasher.combine(mask)
-        for metric in mask { hasher.combine(tenths[metric.index]) }
+        forEach { _, tenths in hasher.combine(tenths) }
     }
 }
 

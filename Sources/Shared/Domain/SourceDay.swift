@@ -121,15 +121,14 @@ public struct SourceDay: Sendable {
 
     /// A reading that is newer than every register and has them all: the row becomes the reading.
     private mutating func replace(by reading: Reading) -> Outcome {
-        var outcome = Outcome()
-        for metric in reading.values.mask {
-            let isSame = values[metric] == reading.values[metric] && closed.has(metric) == reading.closed
-            if isSame { outcome.confirmed.insert(metric) } else { outcome.changed.insert(metric) }
-        }
+        let mask = reading.values.mask
+        let newClosed: MetricSet = reading.closed ? mask : []
+        // The row has no metric that the reading does not have.
+        let changed = values.differing(from: reading.values).union(closed.symmetricDifference(newClosed))
         values = reading.values
-        closed = reading.closed ? reading.values.mask : []
+        closed = newClosed
         common = reading.version.rawValue
-        return outcome
+        return Outcome(changed: changed, confirmed: mask.subtracting(changed))
     }
 
     /// Removes every register that is older than a deletion (D7). Returns what was removed.

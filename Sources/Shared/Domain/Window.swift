@@ -36,22 +36,30 @@ public struct Window: Hashable, Sendable {
         }
     }
 
-    /// Index 0 is the newest day; nil where nothing is known. Empty, or `span` long.
-    private var entries: [Entry?] = []
+    /// Index 0 is the newest day; blank where nothing is known. Empty, or `span` long.
+    private var entries: [Entry] = []
+    /// A bit for each index where something is known.
+    private var present: UInt64 = 0
     private var newest = CalendarDay(daysSinceEpoch: 0)
+
+    private static var blank: Entry { Entry(version: Version(rawValue: 0), mask: MetricSet(), digest: 0) }
 
     public init() {}
 
-    public var isEmpty: Bool { !entries.contains { $0 != nil } }
+    public var isEmpty: Bool { present == 0 }
 
     /// The days that have an entry, the newest first.
     public var days: [CalendarDay] {
-        entries.indices.filter { entries[$0] != nil }.map { newest.advanced(by: -$0) }
+        entries.indices.filter(isKnown).map { newest.advanced(by: -$0) }
     }
 
     public subscript(day: CalendarDay) -> Entry? {
         let index = newest.days(since: day)
-        return entries.indices.contains(index) ? entries[index] : nil
+        return isKnown(index) ? entries[index] : nil
+    }
+
+    private func isKnown(_ index: Int) -> Bool {
+        entries.indices.contains(index) && present >> UInt64(index) & 1 != 0
     }
 
     /// Whether an entry of this day can be kept without moving the window backwards.
@@ -72,19 +80,30 @@ public struct Window: Hashable, Sendable {
         if entries.isEmpty {
             guard entry != nil else { return }
             newest = day
-            entries = Array(repeating: nil, count: Self.span)
+            entries = Array(repeating: Self.blank, count: Self.span)
         }
         let ahead = day.days(since: newest)
         if ahead > 0 {
             guard entry != nil else { return }
             let shift = min(ahead, Self.span)
             entries.removeLast(shift)
-            entries.insert(contentsOf: repeatElement(nil, count: shift), at: 0)
+            entries.insert(contentsOf: repeatElement(Self.blank, count: shift), at: 0)
+            present = present << UInt64(shift) & (1 << UInt64(Self.span) - 1)
             newest = day
         }
         let index = newest.days(since: day)
         guard entries.indices.contains(index) else { return }
-        entries[index] = entry
+        if let entry {
+            entries[index] = entry
+            present |= 1 << UInt64(index)
+        } else {
+            clear(index)
+        }
+    }
+
+    private mutating func clear(_ index: Int) {
+        entries[index] = Self.blank
+        present &= ~(1 << UInt64(index))
     }
 
     /// Forgets the entries of days below the retention floor, whose rows are gone. Returns whether there were any.
@@ -92,8 +111,8 @@ public struct Window: Hashable, Sendable {
     public mutating func discard(below floor: CalendarDay) -> Bool {
         guard newest.advanced(by: 1 - Self.span) < floor else { return false }
         var found = false
-        for index in entries.indices where entries[index] != nil && newest.advanced(by: -index) < floor {
-            entries[index] = nil
+        for index in entries.indices where isKnown(index) && newest.advanced(by: -index) < floor {
+            clear(index)
             found = true
         }
         return found
@@ -112,22 +131,16 @@ extension Window {
     /// - Parameter format: what the database says that all who read it know; a newer one is written as the newest here.
     /// - Returns: no bytes for an empty window.
     public func encoded(format: UInt8 = newestFormat) -> [UInt8] {
-        var present: UInt64 = 0
-        var common = Version(rawValue: 0)
-        for index in entries.indices {
-            guard let entry = entries[index] else { continue }
-            present |= 1 << UInt64(index)
-            common = max(common, entry.version)
-        }
         guard present != 0 else { return [] }
-        return format < 2 ? encodedOne(present) : encodedTwo(present, common)
+        return format < 2 ? encodedOne() : encodedTwo()
     }
 
-    private func encodedOne(_ present: UInt64) -> [UInt8] {
+    private func encodedOne() -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(10 + 20 * present.nonzeroBitCount)
-        appendHead(1, present, to: &bytes)
-        for case let entry? in entries {
+        appendHead(1, to: &bytes)
+        for index in entries.indices where isKnown(index) {
+            let entry = entries[index]
             bytes.append(UInt64(bitPattern: entry.version.rawValue), count: 8)
             bytes.append(UInt64(entry.mask.rawValue), count: 4)
             bytes.append(entry.digest, count: 8)
@@ -135,29 +148,39 @@ extension Window {
         return bytes
     }
 
-    private func encodedTwo(_ present: UInt64, _ common: Version) -> [UInt8] {
+    private func encodedTwo() -> [UInt8] {
+        // Blank ones have the smallest version.
+        var common = Self.blank.version
+        for index in entries.indices { common = max(common, entries[index].version) }
         var own: UInt64 = 0
-        for index in entries.indices {
-            if let entry = entries[index], entry.version != common { own |= 1 << UInt64(index) }
+        for index in entries.indices where isKnown(index) && entries[index].version != common {
+            own |= 1 << UInt64(index)
         }
+        let length = Self.lengthOfTwo(present: present, own: own)
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(Self.lengthOfTwo(present: present, own: own))
-        appendHead(2, present, to: &bytes)
+        bytes.reserveCapacity(length)
+        appendHead(2, to: &bytes)
         bytes.append(own, count: 5)
         bytes.append(UInt64(bitPattern: common.rawValue), count: 8)
+        // The rest is stored into what is there, at a fraction of what appending its bytes one by one costs.
+        var start = bytes.count
+        bytes.append(contentsOf: repeatElement(0, count: length - start))
+        var rest = bytes.mutableSpan
         if own != 0 {
-            for case let entry? in entries where entry.version != common {
-                bytes.append(UInt64(bitPattern: entry.version.rawValue), count: 8)
+            for index in entries.indices where own >> UInt64(index) & 1 != 0 {
+                rest.store(UInt64(bitPattern: entries[index].version.rawValue), at: start)
+                start += 8
             }
         }
-        for case let entry? in entries {
-            bytes.append(UInt64(entry.mask.rawValue), count: 4)
-            bytes.append(entry.digest, count: 8)
+        for index in entries.indices where isKnown(index) {
+            rest.store(entries[index].mask.rawValue, at: start)
+            rest.store(entries[index].digest, at: start + 4)
+            start += 12
         }
         return bytes
     }
 
-    private func appendHead(_ format: UInt8, _ present: UInt64, to bytes: inout [UInt8]) {
+    private func appendHead(_ format: UInt8, to bytes: inout [UInt8]) {
         bytes.append(format)
         bytes.append(UInt64(UInt32(bitPattern: newest.daysSinceEpoch)), count: 4)
         bytes.append(present, count: 5)
@@ -174,23 +197,23 @@ extension Window {
         guard bytes.count > 0 else { return }
         guard bytes.count >= 10 else { return nil }
         newest = CalendarDay(daysSinceEpoch: Int32(bitPattern: UInt32(truncatingIfNeeded: bytes.word(1, 4))))
-        let present = bytes.word(5, 5)
+        present = bytes.word(5, 5)
         guard present >> UInt64(Self.span) == 0 else { return nil }
         switch bytes[0] {
         case 1:
             guard bytes.count == 10 + 20 * present.nonzeroBitCount else { return nil }
-            readOne(bytes, present)
+            readOne(bytes)
         case 2:
             guard bytes.count >= 23 else { return nil }
             let own = bytes.word(10, 5)
             guard own & ~present == 0, bytes.count == Self.lengthOfTwo(present: present, own: own) else { return nil }
-            readTwo(bytes, present, own)
+            readTwo(bytes, own)
         default: return nil
         }
     }
 
-    private mutating func readOne(_ bytes: Span<UInt8>, _ present: UInt64) {
-        entries = Array(repeating: nil, count: Self.span)
+    private mutating func readOne(_ bytes: Span<UInt8>) {
+        entries = Array(repeating: Self.blank, count: Self.span)
         var start = 10
         for index in 0..<Self.span where present >> UInt64(index) & 1 != 0 {
             entries[index] = Entry(
@@ -202,24 +225,29 @@ extension Window {
         }
     }
 
-    private mutating func readTwo(_ bytes: Span<UInt8>, _ present: UInt64, _ own: UInt64) {
-        let common = Version(rawValue: Int64(bitPattern: bytes.word(15, 8)))
-        entries = Array(repeating: nil, count: Self.span)
+    private mutating func readTwo(_ bytes: Span<UInt8>, _ own: UInt64) {
+        let common = Version(rawValue: Int64(bitPattern: bytes.word64(15)))
+        var read = Array(repeating: Self.blank, count: Self.span)
+        var places = read.mutableSpan
         var version = 23
         var start = 23 + 8 * own.nonzeroBitCount
-        for index in 0..<Self.span where present >> UInt64(index) & 1 != 0 {
+        var rest = present
+        while rest != 0 {
+            let index = rest.trailingZeroBitCount
+            rest &= rest - 1
             var entry = Entry(
                 version: common,
-                mask: MetricSet(rawValue: UInt32(truncatingIfNeeded: bytes.word(start, 4))),
-                digest: bytes.word(start + 4, 8)
+                mask: MetricSet(rawValue: bytes.word32(start)),
+                digest: bytes.word64(start + 4)
             )
             start += 12
             if own >> UInt64(index) & 1 != 0 {
-                entry.version = Version(rawValue: Int64(bitPattern: bytes.word(version, 8)))
+                entry.version = Version(rawValue: Int64(bitPattern: bytes.word64(version)))
                 version += 8
             }
-            entries[index] = entry
+            places[index] = entry
         }
+        entries = read
     }
 }
 
@@ -229,6 +257,27 @@ extension Span<UInt8> {
         var word: UInt64 = 0
         for index in start..<(start + count) { word = word << 8 | UInt64(self[index]) }
         return word
+    }
+
+    /// As `word` for eight bytes; written out it is one load.
+    fileprivate func word64(_ start: Int) -> UInt64 {
+        UInt64(word32(start)) << 32 | UInt64(word32(start + 4))
+    }
+
+    fileprivate func word32(_ start: Int) -> UInt32 {
+        let four = extracting(start..<start + 4)
+        return UInt32(four[0]) << 24 | UInt32(four[1]) << 16 | UInt32(four[2]) << 8 | UInt32(four[3])
+    }
+}
+
+extension MutableSpan<UInt8> {
+    /// The highest byte first.
+    fileprivate mutating func store(_ word: UInt64, at start: Int) {
+        for index in 0..<8 { self[start + index] = UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * index)) }
+    }
+
+    fileprivate mutating func store(_ word: UInt32, at start: Int) {
+        for index in 0..<4 { self[start + index] = UInt8(truncatingIfNeeded: word >> UInt32(24 - 8 * index)) }
     }
 }
 
@@ -248,7 +297,7 @@ extension Reading {
     public var digest: UInt64 {
         var mix = Mix()
         mix.add(UInt64(values.mask.rawValue) << 1 | (closed ? 1 : 0))
-        for metric in values.mask { mix.add(UInt64(bitPattern: Int64(values[metric] ?? 0))) }
+        values.forEach { _, tenths in mix.add(UInt64(bitPattern: Int64(tenths))) }
         return mix.states.0
     }
 }
@@ -267,11 +316,13 @@ extension SourceDay {
     ///
     /// - Parameters:
     ///   - reading: one that the entry does not already confirm.
+    ///   - says: the entry of the reading, if it was made already: to do that is what costs.
     ///   - entry: the connection's entry for this day; nil where there is none.
     ///   - keepsEntry: false for a day that the window does not reach: its row carries everything.
     /// - Returns: what it did by metric, and whether the row has to be written.
     public mutating func apply(
         _ reading: Reading,
+        says: Window.Entry? = nil,
         entry: inout Window.Entry?,
         keepsEntry: Bool
     ) -> (outcome: Outcome, isRowChanged: Bool) {
@@ -286,7 +337,7 @@ extension SourceDay {
         }
         let all = outcome.older.isEmpty
         let covered = entry.map { $0.mask.isSubset(of: reading.values.mask) } ?? true
-        entry = all && keepsEntry ? Window.Entry(of: reading) : nil
+        entry = all && keepsEntry ? says ?? Window.Entry(of: reading) : nil
         if outcome.changed.isEmpty && all && keepsEntry && covered {
             // Only versions grew, and the new entry holds them all.
             self = stored

@@ -43,13 +43,20 @@ public struct DecodedDays: Hashable, Sendable {
 public final class DaysRecordDecoder {
     private let parser: JSONParser
     private let keys = MetricKeys()
-    private let bounds = MetricBounds.all()
+    private var month = MonthMemo()
+    /// By the metrics' numbers; plain memory, since one is looked at for each number.
+    private let bounds: UnsafeMutablePointer<MetricBounds>
 
     /// - Throws: `outOfMemory`.
     public init() throws(JSONError) {
         // Record, days, day: a value of an unknown field may go a little deeper.
         parser = try JSONParser(maximumDepth: 8)
+        bounds = .allocate(capacity: Metric.count)
+        let all = MetricBounds.all()
+        for index in 0..<Metric.count { (bounds + index).initialize(to: all[index]) }
     }
+
+    deinit { bounds.deallocate() }
 
     /// Checks and reads a record. Unknown fields are ignored, an unknown schema is poison.
     ///
@@ -89,41 +96,35 @@ public final class DaysRecordDecoder {
         if let appendTime, receivedAt > appendTime.advanced(bySeconds: RecordLimits.clockSeconds) { throw .clock }
         guard let value else { throw .missingValue }
         guard value.count <= 2 * RecordLimits.valueBytes else { throw .tooLarge }
-        let root: JSONValue
+        let arrival = Arrival(user: user, event: event, receivedAt: receivedAt)
         do {
-            root = try parser.parse(copying: value)
+            let padded = try parser.padded(copying: value)
+            if let decoded = readPlain(padded, arrival) { return decoded }
+            return try readAny(try parser.parse(padded: padded), arrival)
+        } catch let reason as PoisonReason {
+            throw reason
         } catch {
             throw .badJSON
         }
-        guard let object = root.object else { throw .badShape }
-        let fields = try Fields(object)
-        let source = try fields.readSource()
-        let origin = try fields.readOrigin()
-        let observedAt = try fields.readObservedAt()
-        let effective = Version.effectiveInstant(observedAt: observedAt, receivedAt: receivedAt)
-        let localDate = try fields.readLocalDate(at: effective)
-        let version = Version(observedAt: observedAt, receivedAt: receivedAt, event: event)
-        // The furthest zone is fourteen hours ahead, and a sender may be one day ahead of that.
-        let last = receivedAt.day(secondsFromUTC: 14 * 3600).advanced(by: 1)
-        let readings = try readDays(fields.days, localDate: localDate, last: last, version: version)
-        return DecodedDays(
-            user: user,
-            source: source,
-            origin: origin,
-            event: event,
-            receivedAt: receivedAt,
-            version: version,
-            localDate: localDate,
-            readings: readings
-        )
     }
 
-    private func readDays(
-        _ value: JSONValue?,
-        localDate: CalendarDay,
-        last: CalendarDay,
-        version: Version
-    ) throws(PoisonReason) -> [Reading] {
+    /// Nil for whatever is not as our own writers write it, or is poison.
+    private func readPlain(_ value: UnsafeRawBufferPointer, _ arrival: Arrival) -> DecodedDays? {
+        guard var text = PlainRecordText(padded: value), let fields = text.readFields(),
+            let stamp = try? RecordStamp(fields, arrival),
+            let readings = text.readDays(stamp, keys, bounds, &month)
+        else { return nil }
+        return DecodedDays(arrival, stamp, readings)
+    }
+
+    private func readAny(_ root: JSONValue, _ arrival: Arrival) throws(PoisonReason) -> DecodedDays {
+        guard let object = root.object else { throw .badShape }
+        let fields = try RecordFields(object)
+        let stamp = try RecordStamp(fields, arrival)
+        return DecodedDays(arrival, stamp, try readDays(fields.days, stamp))
+    }
+
+    private func readDays(_ value: JSONValue?, _ stamp: RecordStamp) throws(PoisonReason) -> [Reading] {
         guard var days = value?.array else { throw .badShape }
         let count = days.count(upTo: RecordLimits.days + 1)
         guard count <= RecordLimits.days else { throw .tooLarge }
@@ -132,8 +133,8 @@ public final class DaysRecordDecoder {
         while let day = days.next() {
             guard let members = day.object else { throw .badShape }
             let (date, values) = try readDay(members, keys)
-            guard date <= last else { throw .badDate }
-            readings.append(Reading(day: date, values: values, version: version, closed: date < localDate))
+            guard date <= stamp.lastDate else { throw .badDate }
+            readings.append(stamp.reading(date, values))
         }
         return readings
     }
@@ -175,57 +176,53 @@ public final class DaysRecordDecoder {
     }
 }
 
-/// The record's members, each at most once.
-private struct Fields {
-    var source: JSONValue?
-    var origin: JSONValue?
-    var observedAt: JSONValue?
-    var localDate: JSONValue?
-    var days: JSONValue?
+/// What key and headers say of a record.
+private struct Arrival {
+    let user: UserID
+    let event: EventID
+    let receivedAt: Instant
+}
 
-    init(_ object: JSONObject) throws(PoisonReason) {
-        var object = object
-        while let (key, value) = object.next() {
-            switch key.count {
-            case 4 where key.equals("days"): try Self.set(&days, value)
-            case 6 where key.equals("source"): try Self.set(&source, value)
-            case 6 where key.equals("origin"): try Self.set(&origin, value)
-            case 10 where key.equals("local_date"): try Self.set(&localDate, value)
-            case 11 where key.equals("observed_at"): try Self.set(&observedAt, value)
-            default: break
-            }
-        }
+/// What the readings of a record have in common.
+struct RecordStamp {
+    let source: Source
+    let origin: String
+    let version: Version
+    let localDate: CalendarDay
+    /// The furthest zone is fourteen hours ahead, and a sender may be one day ahead of that.
+    let lastDate: CalendarDay
+
+    @inline(__always)
+    func reading(_ date: CalendarDay, _ values: MetricValues) -> Reading {
+        Reading(day: date, values: values, version: version, closed: date < localDate)
     }
+}
 
-    private static func set(_ field: inout JSONValue?, _ value: JSONValue) throws(PoisonReason) {
-        guard field == nil else { throw .duplicateKey }
-        field = value
+extension RecordStamp {
+    fileprivate init(_ fields: RecordFields, _ arrival: Arrival) throws(PoisonReason) {
+        source = try fields.readSource()
+        origin = try fields.readOrigin()
+        let observedAt = try fields.readObservedAt()
+        let receivedAt = arrival.receivedAt
+        localDate = try fields.readLocalDate(
+            at: Version.effectiveInstant(observedAt: observedAt, receivedAt: receivedAt)
+        )
+        version = Version(observedAt: observedAt, receivedAt: receivedAt, event: arrival.event)
+        lastDate = receivedAt.day(secondsFromUTC: 14 * 3600).advanced(by: 1)
     }
+}
 
-    func readSource() throws(PoisonReason) -> Source {
-        guard let text = source?.text else { throw .badSource }
-        for candidate in Source.allCases where text.equals(candidate.name) { return candidate }
-        throw .badSource
-    }
-
-    func readOrigin() throws(PoisonReason) -> String {
-        guard let origin, !origin.isNull else { return "" }
-        guard let text = origin.text, text.count <= RecordLimits.originBytes else { throw .badOrigin }
-        return text.isEmpty ? "" : String(decoding: text, as: UTF8.self)
-    }
-
-    func readObservedAt() throws(PoisonReason) -> Instant? {
-        guard let observedAt, !observedAt.isNull else { return nil }
-        guard let text = observedAt.text, let instant = Instant(rfc3339: text.span) else { throw .badObservedAt }
-        return instant
-    }
-
-    /// A record without one counts in UTC; one that no zone can have is refused.
-    func readLocalDate(at instant: Instant) throws(PoisonReason) -> CalendarDay {
-        let inUTC = instant.day(secondsFromUTC: 0)
-        guard let localDate, !localDate.isNull else { return inUTC }
-        guard let text = localDate.text, let date = CalendarDay(ascii: text.span), abs(date.days(since: inUTC)) <= 1
-        else { throw .badDate }
-        return date
+extension DecodedDays {
+    fileprivate init(_ arrival: Arrival, _ stamp: RecordStamp, _ readings: [Reading]) {
+        self.init(
+            user: arrival.user,
+            source: stamp.source,
+            origin: stamp.origin,
+            event: arrival.event,
+            receivedAt: arrival.receivedAt,
+            version: stamp.version,
+            localDate: stamp.localDate,
+            readings: readings
+        )
     }
 }

@@ -102,6 +102,32 @@ public final class MetricKeys {
         return search(print, key, place)
     }
 
+    /// The metric whose key stands at a place, and how many bytes the key takes with quotes and colon; nil where there is
+    /// none, or one that is written with escapes. So many bytes as the longest key has, and eight more, are readable there.
+    @inline(__always)
+    func metric(quoted place: UnsafePointer<UInt8>, at number: Int) -> (metric: Metric, length: Int)? {
+        let (quote, colon) = (UInt8(ascii: "\""), UInt8(ascii: ":"))
+        guard place[0] == quote else { return nil }
+        if number < Self.guessedPlaces, Int(guesses[number]) < Metric.count {
+            let print = prints[Int(guesses[number])]
+            if place[print.length + 1] == quote, place[print.length + 2] == colon,
+                Fingerprint(JSONText(start: place + 1, count: print.length)) == print
+            {
+                return Metric(rawValue: guesses[number]).map { ($0, print.length + 3) }
+            }
+        }
+        var length = 0
+        while place[length + 1] != quote {
+            length += 1
+            guard length <= Self.longestGuessed else { return nil }
+        }
+        let key = JSONText(start: place + 1, count: length)
+        guard length > 0, place[length + 2] == colon, let metric = search(Fingerprint(key), key, number) else {
+            return nil
+        }
+        return (metric, length + 3)
+    }
+
     @usableFromInline
     @inline(never)
     func search(_ print: Fingerprint, _ key: JSONText, _ place: Int) -> Metric? {

@@ -45,6 +45,9 @@ extension PostgresResult {
         return bytes.count == 0 ? "" : String(decoding: bytes, as: UTF8.self)
     }
 
+    /// No bytes for NULL.
+    public func plainBytes(_ row: Int, _ column: Int) -> [UInt8] { [UInt8](rawBytes(row, column)) }
+
     /// Whether the cell is NULL or has no bytes.
     public func isEmpty(_ row: Int, _ column: Int) -> Bool { rawBytes(row, column).count == 0 }
 

@@ -268,19 +268,22 @@ public final class BatchStore {
     }
 
     func read(accounts result: PostgresResult, into snapshot: inout BatchSnapshot) throws {
+        try result.require([.uuid, .int8, .bytea, .int8])
         snapshot.accounts.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {
-            let user = try result.uuid(row, 0)
+            guard let id = try result.words128(row, 0), let deleted = try result.word64(row, 1),
+                let openWake = try result.word64(row, 3)
+            else { throw StorageError.incompleteSnapshot }
+            let user = UserID(high: id.high, low: id.low)
             var preferences = Preferences()
-            if try !result.isNull(row, 2) {
+            if !result.isEmpty(row, 2) {
                 let stored = try result.withBytea(row, 2) { PreferencesCodec.decode($0) }
                 guard let stored else { throw StorageError.unreadablePreferences }
                 preferences = stored
             }
-            snapshot.accounts[UserID(high: user.high, low: user.low)] =
-                Account(deleted: Version(rawValue: try result.int8(row, 1)), preferences: preferences)
-            let openWake = try result.int8(row, 3)
-            if openWake != 0 { snapshot.openWakes[UserID(high: user.high, low: user.low)] = openWake }
+            let version = Version(rawValue: Int64(bitPattern: deleted))
+            snapshot.accounts[user] = Account(deleted: version, preferences: preferences)
+            if openWake != 0 { snapshot.openWakes[user] = Int64(bitPattern: openWake) }
         }
     }
 
@@ -302,18 +305,18 @@ public final class BatchStore {
         try result.require([.uuid, .int2, .text, .int8, .int8, .bytea, .tid])
         snapshot.connections.reserveCapacity(result.rowCount)
         for row in 0..<result.rowCount {
-            let user = try result.uuid(row, 0)
-            guard let source = Source(rawValue: UInt8(clamping: try result.int2(row, 1))) else {
-                throw StorageError.unknownSource
-            }
+            guard let user = try result.words128(row, 0), let number = try result.word16(row, 1),
+                let pushed = try result.word64(row, 3), let data = try result.word64(row, 4)
+            else { throw StorageError.incompleteSnapshot }
+            guard let source = Source(rawValue: UInt8(clamping: number)) else { throw StorageError.unknownSource }
             let key = ConnectionKey(
                 user: UserID(high: user.high, low: user.low),
-                provenance: Provenance(source: source, origin: try result.text(row, 2))
+                provenance: Provenance(source: source, origin: result.plainText(row, 2))
             )
             snapshot.connections[key] = StoredConnection(
-                lastPushAt: try result.int8(row, 3),
-                lastDataAt: try result.int8(row, 4),
-                window: try result.isNull(row, 5) ? [] : try result.bytea(row, 5),
+                lastPushAt: Int64(bitPattern: pushed),
+                lastDataAt: Int64(bitPattern: data),
+                window: result.plainBytes(row, 5),
                 place: try Self.place(result, row, 6)
             )
         }

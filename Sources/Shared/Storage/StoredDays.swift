@@ -39,7 +39,12 @@ public struct StoredDays: Sendable {
     ///   - rows: in any order.
     ///   - canonical: which canonical days are stored, and where, in any order.
     public init(_ rows: [Row], canonical: [(key: UserDay, place: RowPlace)]) {
-        let areSorted = rows.indices.dropFirst().allSatisfy { Self.precedes(rows[$0 - 1], rows[$0]) }
+        // In place: a row that is handed over is held, with all that hangs on it.
+        let areSorted = rows.indices.dropFirst().allSatisfy { index in
+            rows[index - 1].key < rows[index].key
+                || rows[index - 1].key == rows[index].key
+                    && rows[index - 1].row.provenance < rows[index].row.provenance
+        }
         self.rows = areSorted ? rows : rows.sorted(by: Self.precedes)
         let isSorted = canonical.indices.dropFirst().allSatisfy { canonical[$0 - 1].key < canonical[$0].key }
         self.canonical = isSorted ? canonical : canonical.sorted { $0.key < $1.key }

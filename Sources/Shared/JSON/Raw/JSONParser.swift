@@ -37,6 +37,11 @@ public final class JSONParser {
 
     /// Copies the body behind which there is nothing to spare, then reads the copy.
     public func parse(copying body: UnsafeRawBufferPointer) throws(JSONError) -> JSONValue {
+        try parse(padded: padded(copying: body))
+    }
+
+    /// Copies the body for `parse(padded:)`. The copy lives until the next one is made.
+    public func padded(copying body: UnsafeRawBufferPointer) throws(JSONError) -> UnsafeRawBufferPointer {
         let (needed, overflow) = body.count.addingReportingOverflow(Self.padding)
         guard !overflow else { throw JSONError(.outOfMemory) }
         if copy.count < needed || (copy.count > 2 << 20 && needed < 256 << 10) {
@@ -44,7 +49,7 @@ public final class JSONParser {
             copy = .allocate(byteCount: max(needed, 16 << 10), alignment: 64)
         }
         copy.copyMemory(from: body)
-        return try parse(padded: UnsafeRawBufferPointer(start: copy.baseAddress, count: body.count))
+        return UnsafeRawBufferPointer(start: copy.baseAddress, count: body.count)
     }
 
     private static func code(_ code: Int32) -> JSONError.Code {

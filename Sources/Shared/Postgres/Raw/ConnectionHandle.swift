@@ -178,7 +178,7 @@ final class ConnectionHandle {
 
     /// Does some pieces of work, as many as are worth a look at the socket. Returns whether there is more.
     private static func several(_ work: () -> Bool) -> Bool {
-        for _ in 0..<4 where !work() { return false }
+        for _ in 0..<8 where !work() { return false }
         return true
     }
 
