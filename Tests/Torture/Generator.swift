@@ -18,6 +18,9 @@ struct Generator {
         let key: [UInt8]
         let value: [UInt8]
         let headers: [(name: String, value: [UInt8]?)]
+        /// Nil for that of the key.
+        var partition: Int32?
+        var oddity: Oddity?
     }
 
     private struct Connection: Hashable {
@@ -26,13 +29,13 @@ struct Generator {
         let origin: String
     }
 
-    private struct Shape {
+    struct Shape {
         let source: String
         let isCloud: Bool
         let metrics: [(name: String, range: ClosedRange<Int>, isWhole: Bool)]
     }
 
-    private static let shapes: [Shape] = {
+    static let shapes: [Shape] = {
         let steps = (name: "steps", range: 1...200_000, isWhole: true)
         let energy = (name: "active_energy_kcal", range: 1...9000, isWhole: false)
         let sleep = (name: "sleep_minutes", range: 1...7000, isWhole: false)
@@ -74,9 +77,13 @@ struct Generator {
     /// A user that keeps sending new origins; nobody deletes them, since a deletion would free some.
     private static let abuser = 0
 
-    private var random: SplitMix64
-    private let users: [String]
-    private let group: String
+    var random: SplitMix64
+    let users: [String]
+    let partitions: Int
+    let group: String
+    /// What is still to come before any kind comes again.
+    var oddities: [Oddity] = []
+    private let kinds: [Oddity]
     /// What each connection last said, by day (counted back from today) and metric, in tenths.
     private var said: [Connection: [Int: [String: Int]]] = [:]
     private var lastBodies: [Connection: String] = [:]
@@ -86,9 +93,13 @@ struct Generator {
     ///   - seed: of everything that is chosen.
     ///   - group: tells apart users of generators that run over the same log; four hexadecimal digits.
     ///   - users: how many.
-    init(seed: UInt64, group: String, users: Int) {
+    ///   - partitions: of each topic.
+    ///   - kinds: of odd records that are to come, all of them again and again.
+    init(seed: UInt64, group: String, users: Int, partitions: Int, kinds: [Oddity]) {
         random = SplitMix64(seed: seed)
         self.group = group
+        self.partitions = partitions
+        self.kinds = kinds
         self.users = (0..<users).map { "0000\(group)-0000-4000-8000-\(String(format: "%012x", $0 + 1))" }
     }
 
@@ -146,7 +157,7 @@ struct Generator {
         Post(user: users[connection.user], isConnector: shape.isCloud, body: body)
     }
 
-    private mutating func values(_ shape: Shape) -> [String: Int] {
+    mutating func values(_ shape: Shape) -> [String: Int] {
         var values: [String: Int] = [:]
         for metric in shape.metrics where random.chance(85) {
             let value = random.chance(6) ? 0 : random.int(metric.range)
@@ -180,12 +191,20 @@ struct Generator {
 
     // MARK: Records written straight to the log
 
-    /// Deletions, disconnects, pins, device tokens, poison, and now and then one of them again.
+    /// Deletions, disconnects, pins, device tokens, odd records, and now and then one of them again.
     mutating func record() -> Direct {
         if !direct.isEmpty, random.chance(10) { return random.pick(direct) }
         // Few enough that no partition's brake finds them too many.
-        let record = random.chance(12) ? poison() : random.chance(40) ? device() : change()
-        direct.append(record)
+        let record = random.chance(14) ? odd() : random.chance(40) ? device() : change()
+        if record.oddity != .oversize { direct.append(record) }
+        return record
+    }
+
+    private mutating func odd() -> Direct {
+        if oddities.isEmpty { oddities = kinds.shuffled(using: &random) }
+        guard let kind = oddities.popLast() else { return change() }
+        var record = odd(kind)
+        record.oddity = kind
         return record
     }
 
@@ -226,27 +245,9 @@ struct Generator {
         return direct(.devices, hash(number), "device/1", value, age: age)
     }
 
-    private func hash(_ token: Int) -> String { group + String(format: "%060x", token) }
+    func hash(_ token: Int) -> String { group + String(format: "%060x", token) }
 
-    private mutating func poison() -> Direct {
-        let user = random.pick(users)
-        let lane: Direct.Lane = random.pick([.live, .live, .live, .history])
-        let days = #"{"source":"apple_health","local_date":"2026-01-02","days":[{"date":"2026-01-01","steps":1}]}"#
-        switch random.int(0...9) {
-        case 0: return direct(lane, user, "days/1", "}{")
-        case 1: return direct(lane, user, "days/9", days)
-        case 2: return direct(lane, "nobody", "days/1", days)
-        case 3: return direct(lane, user, "days/1", days.replacing("apple_health", with: "pear_health"))
-        case 4: return direct(lane, user, "days/1", days.replacing("\"steps\":1", with: "\"steps\":-1"))
-        case 5: return direct(lane, user, "days/1", days, leavingOut: "event-id")
-        case 6: return direct(.accounts, user, "account/1", #"{"kind":"promote"}"#)
-        case 7: return direct(.devices, user, "device/1", #"{"kind":"withdraw","user":"\#(user)"}"#)
-        case 8: return direct(.devices, hash(0), "device/1", #"{"kind":"register","user":"\#(user)"}"#)
-        default: return direct(.accounts, user, "account/1", #"{"kind":"preference","metric":"luck","source":null}"#)
-        }
-    }
-
-    private mutating func direct(
+    mutating func direct(
         _ lane: Direct.Lane,
         _ key: String,
         _ schema: String,
@@ -267,6 +268,10 @@ struct Generator {
             value: Array(value.utf8),
             headers: headers.filter { $0.0 != leavingOut }.map { (name: $0.0, value: Array($0.1.utf8)) }
         )
+    }
+
+    static func text(ofTenths tenths: Int) -> String {
+        tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths / 10).\(tenths % 10)"
     }
 
     /// RFC 3339 with six digits.

@@ -23,6 +23,8 @@ final class Load: Sendable {
         var unanswered = 0
         var direct = 0
         var unconfirmed = 0
+        /// Odd records that are in the log, by kind.
+        var odd: [Oddity: Int] = [:]
         var problems: [String] = []
     }
 
@@ -149,22 +151,23 @@ final class Load: Sendable {
 
     private func writeAll() throws {
         let producer = try makeProducer()
-        var tag: UInt64 = 0
+        var oddities: [Oddity?] = []
         while goesOn {
             usleep(UInt32(4_000_000 / max(1, settings.rate)))
             let record = generator.withLock { $0.record() }
-            tag += 1
-            let sent = Self.send(record, over: producer, tag: tag)
-            _ = producer.drainReports { note($0) }
+            let sent = Self.send(record, over: producer, tag: UInt64(oddities.count))
+            oddities.append(record.oddity)
+            _ = producer.drainReports { note($0, oddities[Int($0.tag)]) }
             if !sent { usleep(200_000) }
         }
-        _ = producer.flush(timeoutMilliseconds: 20_000) { note($0) }
+        _ = producer.flush(timeoutMilliseconds: 20_000) { note($0, oddities[Int($0.tag)]) }
     }
 
-    private func note(_ report: DeliveryReport) {
+    private func note(_ report: DeliveryReport, _ oddity: Oddity?) {
         state.withLock { state in
             state.direct += 1
             if report.error == nil {
+                if let oddity { state.odd[oddity, default: 0] += 1 }
                 let place = "\(settings.topics[report.topicIndex])/\(report.partition)/\(report.offset)"
                 state.confirmed.append(Confirmed(place: place, eventID: nil))
             } else {
@@ -174,7 +177,11 @@ final class Load: Sendable {
     }
 
     private func makeProducer() throws -> KafkaProducer {
-        let properties = [("bootstrap.servers", settings.bootstrapServers), ("message.timeout.ms", "15000")]
+        let properties = [
+            ("bootstrap.servers", settings.bootstrapServers), ("message.timeout.ms", "15000"),
+            // More than ingest writes: an oddity may be larger.
+            ("message.max.bytes", "4000000"),
+        ]
         let producer = try KafkaProducer(properties: properties, topics: settings.topics, log: { _ in })
         try producer.prime(timeoutMilliseconds: 20_000)
         return producer
@@ -185,6 +192,7 @@ final class Load: Sendable {
             try record.value.withUnsafeBytes { value in
                 try producer.produce(
                     topicIndex: record.lane.rawValue,
+                    partition: record.partition,
                     key: key,
                     value: value,
                     tag: tag

@@ -9,11 +9,18 @@ public struct TortureOptions: Sendable {
     /// A fixed short plan of the most telling faults, for the gate.
     public var isShort = false
 
+    /// Long enough that a run in which something never came has to fail.
+    var isLong: Bool { !isShort && seconds >= 600 }
+
+    /// As they are given on the command line.
+    var words: String { "--seconds \(seconds) --seed \(seed) --kafka \(kafka.rawValue)" + (isShort ? " --short" : "") }
+
     public static let help = """
         torture [--seconds N] [--seed S] [--kafka mock|real] [--short]
 
         Breaks workers, their connections, PostgreSQL and Kafka under load, then compares the tables with a model
-        of its own, and replays everything. The seed of a run is printed; --seed repeats its choices.
+        of its own, and replays everything. The seed of a run is printed; --seed repeats its choices. With ten minutes
+        or more it also fails where too little was broken, or a kind of fault never came.
         --kafka real takes three nodes of the Apache Kafka that KAFKA_HOME names.
         """
 

@@ -13,6 +13,10 @@ import TestSupport
 final class Surroundings {
     static let secret = "a secret of the torture suite, longer than 32 bytes"
     static let database = "torture"
+    /// How long a silent worker keeps its partitions.
+    static let sessionMilliseconds = 6000
+    /// How long one that does not poll does: as short as may be set.
+    static let pollMilliseconds = 10_000
 
     let kafka: KafkaUnderTest
     let partitions: Int
@@ -47,7 +51,11 @@ final class Surroundings {
                     name: topic.name,
                     partitions: Int32(clamping: topic.partitions),
                     replicationFactor: 3,
-                    settings: ["message.timestamp.type": "LogAppendTime", "min.insync.replicas": "2"]
+                    settings: [
+                        "message.timestamp.type": "LogAppendTime", "min.insync.replicas": "2",
+                        // More than they have to take, so that an oversize record gets in.
+                        "max.message.bytes": "\(Topic.deadLetters.maximumRecordBytes)",
+                    ]
                 )
             }
             try admin.create(specifications, timeoutMilliseconds: 60_000)
@@ -147,9 +155,8 @@ final class Surroundings {
 
     func workerEnvironment(batchRecords: Int = 25) -> [String: String] {
         Self.environment(kafka).merging([
-            "DAYBOOK_SESSION_TIMEOUT_MS": "6000",
-            "DAYBOOK_MAX_POLL_INTERVAL_MS": "10000",
-            "DAYBOOK_WORKER_LANES": "1",
+            "DAYBOOK_SESSION_TIMEOUT_MS": "\(Self.sessionMilliseconds)",
+            "DAYBOOK_MAX_POLL_INTERVAL_MS": "\(Self.pollMilliseconds)",
             "DAYBOOK_BATCH_RECORDS": "\(batchRecords)",
             "DAYBOOK_DATABASE_CONNECT_TIMEOUT_MS": "2000",
             "DAYBOOK_DATABASE_LOCK_TIMEOUT_MS": "2000",

@@ -4,7 +4,7 @@ import TestSupport
 
 /// What PostgreSQL holds, read with SQL and decoders of the suite's own, from the documented formats.
 struct TableReader {
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
 
     init(_ connection: PostgresConnection) {
         self.connection = connection

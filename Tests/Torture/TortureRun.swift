@@ -24,6 +24,8 @@ public final class TortureRun {
     /// - Returns: whether every invariant held.
     public func run() -> Bool {
         emit("torture: seed \(options.seed), \(options.seconds) s of faults, Kafka \(options.kafka)")
+        emit("torture: the same again: Scripts/torture \(options.words)")
+        report.mustBeWhole = options.isLong
         do {
             try perform()
         } catch {
@@ -78,11 +80,20 @@ public final class TortureRun {
             topics: surroundings.topics,
             rate: rate
         )
-        let generator = Generator(seed: seed, group: group, users: options.isShort ? 12 : 40)
+        let generator = Generator(
+            seed: seed,
+            group: group,
+            users: options.isShort ? 12 : 40,
+            partitions: surroundings.partitions,
+            kinds: oddities
+        )
         let load = Load(settings, generator)
         load.setPort(surroundings.ingestPort)
         return load
     }
+
+    /// The odd records that this run's Kafka can be given.
+    private var oddities: [Oddity] { Oddity.all(onRealKafka: options.kafka == .real) }
 
     /// Everything again, twice: in the order of the log, then in another one, while other users are busy.
     private func replay(
@@ -120,21 +131,15 @@ public final class TortureRun {
 
     private func finish(_ nemesis: Nemesis, _ workers: Workers, _ load: Load) {
         for slot in workers.slots { try? workers.stop(slot) }
-        let counts = workers.counts
-        report.check("D8", nemesis.acceptedWithoutDatabase)
-        for (fault, count) in nemesis.done.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-            report.result("fault.\(fault.rawValue)", count)
-        }
-        for (fault, count) in nemesis.missed.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-            report.result("missed.\(fault.rawValue)", count)
-        }
-        for (message, count) in counts.errors.sorted(by: { $0.key < $1.key }) {
-            emit("workers said \(count) times: \(message)")
-        }
-        for end in counts.unexpectedEnds { emit("a worker ended by itself:\n\(end)") }
-        for problem in load.outcome.problems { emit("load: \(problem)") }
-        emit("load: answers \(load.outcome.statuses.sorted { $0.key < $1.key }), \(load.outcome.unanswered) without")
+        let (counts, outcome) = (workers.counts, load.outcome)
+        tell(counts, outcome)
         report.check("D2", counts.started, counts.unexpectedEnds.map { _ in "a worker ended by itself" })
+        let moved = "a row was not where a worker had read it under the account's lock"
+        report.check("D2", counts.started, Array(repeating: moved, count: counts.movedRows))
+        report.check("D8", nemesis.acceptedWithoutDatabase)
+        results("fault", nemesis.done)
+        results("missed", nemesis.missed)
+        results("odd", outcome.odd)
         report.result("kills", counts.kills)
         report.result("rebalances", counts.rebalances)
         report.result("lost", report.lost)
@@ -143,5 +148,30 @@ public final class TortureRun {
         report.result("freezes", counts.freezes)
         report.result("longest_lock_seconds", seconds: nemesis.longestLock)
         report.result("longest_stop_seconds", seconds: counts.longestStop)
+        let coverage = Coverage(
+            kills: counts.kills,
+            rebalances: counts.rebalances,
+            faults: nemesis.done,
+            oddities: outcome.odd,
+            expectedOddities: oddities,
+            unchecked: report.unchecked
+        )
+        report.shortfalls = coverage.shortfalls
+    }
+
+    private func results<Kind: RawRepresentable<String>>(_ name: String, _ counts: [Kind: Int]) {
+        for (kind, count) in counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            report.result("\(name).\(kind.rawValue)", count)
+        }
+    }
+
+    /// What is no verdict, but helps to understand one.
+    private func tell(_ counts: Workers.Counts, _ outcome: Load.Outcome) {
+        for (message, count) in counts.errors.sorted(by: { $0.key < $1.key }) {
+            emit("workers said \(count) times: \(message)")
+        }
+        for end in counts.unexpectedEnds { emit("a worker ended by itself:\n\(end)") }
+        for problem in outcome.problems { emit("load: \(problem)") }
+        emit("load: answers \(outcome.statuses.sorted { $0.key < $1.key }), \(outcome.unanswered) without")
     }
 }

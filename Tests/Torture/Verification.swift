@@ -23,8 +23,10 @@ struct Verification {
         let goal = try goal ?? ends()
         let reader = TableReader(try surroundings.connect())
         var last: [String] = []
+        // Longer than a debug build takes that has everything to read again.
+        let seconds = 150 + Int(goal.values.reduce(0, +)) / 50
         do {
-            try Eventually.holds("all records are applied", seconds: 150) {
+            try Eventually.holds("all records are applied", seconds: seconds) {
                 try workers.keep(2)
                 var reached: [TopicPartition: Int64] = [:]
                 last = []
@@ -61,6 +63,8 @@ struct Verification {
         for record in log.records { model.apply(record) }
         let state = try reader.read()
         compareTables(state, model, &report)
+        let times = try reader.times()
+        report.check("times", times.lastData.count + times.due.count, times.violations(model))
         compareConfirmed(load, log, &report)
         try comparePositions(reader, log, &report)
         try compareDeadLetters(model, &report)
@@ -79,6 +83,7 @@ struct Verification {
         report.check("D2", registers + others, violations["D2"] ?? [])
         report.check("D6", expected.rows(.canonicalDays).count, violations["D6"] ?? [])
         let missing = differences.filter { $0.table == .sourceDays && $0.what.contains("missing") }
+        report.lost += missing.count
         report.check("D4", model.counts.leftOut, missing.map { "\($0)" })
         compareWinners(state, &report)
         let hidden = model.hidden()

@@ -6,12 +6,15 @@ import TestSupport
 final class Workers {
     final class Slot {
         let number: Int
+        /// For live partitions; some workers have one and some have two.
+        let lanes: Int
         let proxy: DatabaseProxy
         fileprivate(set) var process: ServiceProcess?
         var isFrozen = false
 
         fileprivate init(_ number: Int, _ proxy: DatabaseProxy) {
             self.number = number
+            lanes = 1 + number % 2
             self.proxy = proxy
         }
 
@@ -26,6 +29,8 @@ final class Workers {
         var longestStop = 0.0
         /// When a lane of live partitions was given some.
         var assignedAt: [Double] = []
+        /// How often a worker found a row elsewhere than where it had read it under the account's lock.
+        var movedRows = 0
         /// Log lines of level error, by message.
         var errors: [String: Int] = [:]
         var unexpectedEnds: [String] = []
@@ -70,6 +75,7 @@ final class Workers {
         retire(slot)
         var environment = environment
         environment["DAYBOOK_DATABASE_URL"] = databaseURL(slot.proxy.port)
+        environment["DAYBOOK_WORKER_LANES"] = "\(slot.lanes)"
         slot.process = try ServiceProcess("aggregator-worker", environment: environment)
         slot.isFrozen = false
         counts.started += 1
@@ -125,12 +131,16 @@ final class Workers {
         }
     }
 
+    /// What a worker says whose batch met a row elsewhere than where it had read it: nobody but workers writes here.
+    private static let movedRowMessage = "somebody writes to Daybook's tables without the accounts' locks"
+
     /// Reads what a worker wrote, and lets it go.
     private func retire(_ slot: Slot) {
         guard let process = slot.process else { return }
         slot.process = nil
         slot.isFrozen = false
         for line in process.output.split(separator: "\n") {
+            if line.contains("\"\(Self.movedRowMessage)\"") { counts.movedRows += 1 }
             let isAssignment = line.contains("\"partitions assigned\"") && line.contains("\"live-")
             guard isAssignment || line.contains("\"level\":\"error\""),
                 let object = (try? JSONSerialization.jsonObject(with: Data(line.utf8))) as? [String: Any]

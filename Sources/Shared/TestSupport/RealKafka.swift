@@ -78,6 +78,9 @@ public final class RealKafka: Sendable {
     /// `kill -9`. Nodes count from 1.
     public func kill(node: Int) throws { try launcher.perform("kill", node: node) }
 
+    /// Ends a node in good order: it hands its partitions over first.
+    public func shutDown(node: Int) throws { try launcher.perform("stop", node: node) }
+
     /// The broker hangs (SIGSTOP) until `resume`.
     public func pause(node: Int) throws { try launcher.perform("pause", node: node) }
 
@@ -88,7 +91,7 @@ public final class RealKafka: Sendable {
         try launcher.tool("topics", ["--bootstrap-server", bootstrapServers, "--delete", "--topic", name])
     }
 
-    /// Starts a killed node again with its data and port.
+    /// Starts a node that ended again with its data and port.
     public func restart(node: Int) throws { try launcher.perform("restart", node: node) }
 }
 

@@ -142,6 +142,10 @@ struct PlainKafka: RealKafkaLauncher {
     func perform(_ action: String, node number: Int) throws {
         switch action {
         case "kill": try signal("KILL")
+        case "stop":
+            try signal("TERM")
+            let script = "while kill -0 $(cat '\(node)/pid') 2>/dev/null; do sleep 0.1; done"
+            try run("/usr/bin/timeout", ["60", "/bin/sh", "-c", script], log: node + "/stop.log")
         case "pause": try signal("STOP")
         case "resume": try signal("CONT")
         case "restart":

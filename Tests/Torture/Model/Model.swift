@@ -16,20 +16,22 @@ struct Model {
         }
     }
 
-    private struct RowKey: Hashable {
+    struct RowKey: Hashable {
         let user: Int
         let day: Int
         let source: Int
         let origin: Int
+
+        var connection: ConnectionKey { ConnectionKey(user: user, source: source, origin: origin) }
     }
 
-    private struct ConnectionKey: Hashable {
+    struct ConnectionKey: Hashable {
         let user: Int
         let source: Int
         let origin: Int
     }
 
-    private struct UserSource: Hashable {
+    struct UserSource: Hashable {
         let user: Int
         let source: Int
     }
@@ -44,7 +46,7 @@ struct Model {
         var pins: [Int: Pin] = [:]
     }
 
-    private struct SourceState {
+    struct SourceState {
         var deleted: Int64 = 0
         var disconnectedAt: Int64 = 0
     }
@@ -55,12 +57,13 @@ struct Model {
         var withdrawn: Int64 = 0
     }
 
-    private var users = Interned()
-    private var origins = Interned()
-    private var rows: [RowKey: [Int: Register]] = [:]
-    private var lastPush: [ConnectionKey: Int64] = [:]
+    private(set) var users = Interned()
+    private(set) var origins = Interned()
+    private(set) var times = ModelTimes()
+    private(set) var rows: [RowKey: [Int: Register]] = [:]
+    private(set) var lastPush: [ConnectionKey: Int64] = [:]
     private var accounts: [Int: Account] = [:]
-    private var sources: [UserSource: SourceState] = [:]
+    private(set) var sources: [UserSource: SourceState] = [:]
     /// By the token's hash, then by user.
     private var devices: [String: [Int: Device]] = [:]
     private let decoder: ModelDecoder
@@ -139,6 +142,7 @@ struct Model {
         }
         if accounts[user] == nil { accounts[user] = Account() }
         lastPush[key] = max(lastPush[key] ?? 0, record.receivedAt)
+        times.notePush(key, record.receivedAt)
         for day in record.days where day.date >= floor {
             counts.days += 1
             let rowKey = RowKey(user: user, day: day.date, source: record.source, origin: key.origin)
@@ -149,6 +153,7 @@ struct Model {
                     tenths: tenths,
                     isClosed: day.date < record.localDate
                 )
+                times.note(register, of: metric, in: rowKey, record.receivedAt)
                 if let held = rows[rowKey]?[metric], held >= register { continue }
                 rows[rowKey, default: [:]][metric] = register
             }
@@ -197,8 +202,7 @@ struct Model {
             )
         }
         for (key, push) in lastPush where push >= instant(of: watermark(key.user, key.source)) {
-            let name = "\(users.names[key.user]) \(ModelSource.names[key.source]) '\(origins.names[key.origin])'"
-            state.set(.connections, name, ["last_push_at": "\(push)"])
+            state.set(.connections, name(of: key), ["last_push_at": "\(push)"])
         }
         addDevices(to: &state)
         addDays(to: &state)
@@ -269,6 +273,10 @@ struct Model {
             + "'\(origins.names[key.origin])'"
     }
 
+    func name(of key: ConnectionKey) -> String {
+        "\(users.names[key.user]) \(ModelSource.names[key.source]) '\(origins.names[key.origin])'"
+    }
+
     /// What must not be in the tables, since it is older than a deletion.
     func hidden() -> [Hidden] {
         var hidden: [Hidden] = []
@@ -282,12 +290,12 @@ struct Model {
         return hidden
     }
 
-    private func watermark(_ user: Int, _ source: Int) -> Int64 {
+    func watermark(_ user: Int, _ source: Int) -> Int64 {
         max(accounts[user]?.deleted ?? 0, sources[UserSource(user: user, source: source)]?.deleted ?? 0)
     }
 
     /// Microseconds since 1970 that a version stands for.
-    private func instant(of version: Int64) -> Int64 { ModelDecoder.beginning + version >> 12 }
+    func instant(of version: Int64) -> Int64 { ModelDecoder.beginning + version >> 12 }
 
     private func pin(_ user: Int, _ metric: Int) -> Int? {
         guard let account = accounts[user], let pin = account.pins[metric], pin.version >= account.deleted else {
@@ -298,7 +306,7 @@ struct Model {
 }
 
 /// Texts as small numbers.
-private struct Interned {
+struct Interned {
     private(set) var names: [String] = []
     private var numbers: [String: Int] = [:]
 

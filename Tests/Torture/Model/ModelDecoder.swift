@@ -90,7 +90,7 @@ final class ModelDecoder {
         let (user, tie) = try identity(record)
         let object = try object(record)
         guard let source = (object["source"] as? String).flatMap({ ModelSource.names.firstIndex(of: $0) }), source > 0,
-            let list = object["days"] as? [Any]
+            let list = object["days"] as? [Any], list.count <= 400
         else { throw Poison() }
         var observed = received
         if let text = object["observed_at"], !(text is NSNull) { observed = try Self.microseconds(text as? String) }
@@ -130,7 +130,7 @@ final class ModelDecoder {
 
     private func change(_ record: LogRecord, _ received: Int64) throws -> Change {
         let (user, tie) = try identity(record)
-        let object = try object(record)
+        let object = try object(record, atMost: 16_384)
         let source = (object["source"] as? String).flatMap { ModelSource.names.firstIndex(of: $0) }
         let kind: Change.Kind
         switch object["kind"] as? String {
@@ -154,7 +154,7 @@ final class ModelDecoder {
     }
 
     private func device(_ record: LogRecord, _ received: Int64) throws -> Device {
-        let object = try object(record)
+        let object = try object(record, atMost: 16_384)
         guard let hash = record.key.map({ String(decoding: $0, as: UTF8.self) }), hash.count == 64,
             let user = object["user"] as? String, UUID(uuidString: user) != nil
         else { throw Poison() }
@@ -189,8 +189,9 @@ final class ModelDecoder {
         return tie
     }
 
-    private func object(_ record: LogRecord) throws -> [String: Any] {
-        guard let value = record.value,
+    /// Of days twice as much is read as ingest writes.
+    private func object(_ record: LogRecord, atMost limit: Int = 1_800_000) throws -> [String: Any] {
+        guard let value = record.value, value.count <= limit,
             let object = try JSONSerialization.jsonObject(with: Data(value)) as? [String: Any]
         else { throw Poison() }
         return object

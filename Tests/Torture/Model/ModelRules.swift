@@ -62,6 +62,9 @@ enum ModelSource {
     static let manual = 6
     static let checkin = 7
 
+    /// Phones can be woken; nothing else can.
+    static func isPhone(_ source: Int) -> Bool { source == 1 || source == 2 }
+
     static func isDeviceOrCloud(_ source: Int) -> Bool { source < manual }
 
     /// Every source in the order of preference, the fallbacks last; the pinned one first.
