@@ -10,7 +10,7 @@ struct Coverage {
     /// Those that can come over this Kafka.
     var expectedOddities: [Oddity]
     /// Invariants for which there was nothing to look at.
-    var unchecked: [String]
+    var unchecked: [String] = []
 
     /// What was not reached, in words.
     var shortfalls: [String] {

@@ -46,10 +46,16 @@ final class Nemesis {
     }
 
     /// The faults of a run: each one once in a deck, and kills between them.
-    func run(until end: Date, short: Bool) throws {
+    ///
+    /// - Parameters:
+    ///   - end: when it is enough.
+    ///   - short: the plan of the gate.
+    ///   - goesOn: asked from then on, whether something is still to come.
+    /// - Throws: when what was broken can't be mended.
+    func run(until end: Date, short: Bool, goesOn: () -> Bool) throws {
         var decks: UInt64 = 0
-        while Date() < end {
-            for fault in short ? Self.shortDeck : deck(decks) where Date() < end {
+        while Date() < end || goesOn() {
+            for fault in short ? Self.shortDeck : deck(decks) where Date() < end || goesOn() {
                 // Whatever the ones before have met with, this one is played as the seed says.
                 played += 1
                 random = SplitMix64(seed: seed &+ played &* 0xd134_2543_de82_ef95)

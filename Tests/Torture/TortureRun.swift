@@ -58,7 +58,7 @@ public final class TortureRun {
         first.start()
         let nemesis = Nemesis(surroundings, workers, first, seed: options.seed &+ 1) { [self] in say($0) }
         defer { if !report.isGood { emit(workers.tails()) } }
-        try nemesis.run(until: Date().addingTimeInterval(Double(options.seconds)), short: options.isShort)
+        try breakThings(nemesis, workers, first)
         try nemesis.heal()
         say("healed; the load ends")
         try first.stop()
@@ -71,6 +71,25 @@ public final class TortureRun {
         say("hash \(String(hash, radix: 16)), \(log.records.count) records")
         try replay(surroundings, workers, check, first, &log, hash)
         finish(nemesis, workers, first)
+    }
+
+    /// For as long as was asked for. A long run goes on for up to a third more while something is still to come.
+    private func breakThings(_ nemesis: Nemesis, _ workers: Workers, _ load: Load) throws {
+        let end = Date().addingTimeInterval(Double(options.seconds))
+        let last = options.isLong ? end.addingTimeInterval(Double(options.seconds / 3)) : end
+        try nemesis.run(until: end, short: options.isShort) {
+            Date() < last && !coverage(nemesis, workers, load).shortfalls.isEmpty
+        }
+    }
+
+    private func coverage(_ nemesis: Nemesis, _ workers: Workers, _ load: Load) -> Coverage {
+        Coverage(
+            kills: workers.counts.kills,
+            rebalances: workers.counts.rebalances,
+            faults: nemesis.done,
+            oddities: load.outcome.odd,
+            expectedOddities: oddities
+        )
     }
 
     private func load(_ surroundings: Surroundings, group: String, seed: UInt64, rate: Int) -> Load {
@@ -148,14 +167,8 @@ public final class TortureRun {
         report.result("freezes", counts.freezes)
         report.result("longest_lock_seconds", seconds: nemesis.longestLock)
         report.result("longest_stop_seconds", seconds: counts.longestStop)
-        let coverage = Coverage(
-            kills: counts.kills,
-            rebalances: counts.rebalances,
-            faults: nemesis.done,
-            oddities: outcome.odd,
-            expectedOddities: oddities,
-            unchecked: report.unchecked
-        )
+        var coverage = coverage(nemesis, workers, load)
+        coverage.unchecked = report.unchecked
         report.shortfalls = coverage.shortfalls
     }
 
