@@ -77,6 +77,10 @@ private final class DaysTarget: FuzzTarget {
             do throws(RequestProblem) {
                 let request = try decoder.decode(padded: body, context)
                 let plan = try LanePlan(request)
+                if let text = decoder.recordText {
+                    let taken = try LanePlan(request, taking: text)
+                    check(taken.records == plan.records, "days taken from the body differ from those that are written")
+                }
                 _ = DaysAnswer(request, event: event).body(positions: [])
                 for record in plan.plan(for: user, answer: DaysAnswer(request, event: event)).records {
                     readBack(record)
