@@ -271,7 +271,7 @@ let cTargets: Set = ["CBareWalk", "CLLHTTP", "CLoad", "CMockListener", "CSimdJSO
 /// whether two accesses to a property overlap: a fiftieth of a request's time. Debug builds, and so all tests, still look.
 let hotModules: Set = [
     "Aggregation", "AggregatorWorker", "Authentication", "HTTP2", "HTTPServer", "IngestService", "JSON", "Kafka",
-    "MessageContract", "Postgres", "Push", "Storage",
+    "MessageContract", "Postgres", "Push", "Storage", "TimeZones",
 ]
 
 // Every Swift target gets the same settings, so none can fall behind.

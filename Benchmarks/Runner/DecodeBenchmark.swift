@@ -51,7 +51,11 @@ struct DecodeBenchmark {
             both = min(
                 both,
                 try Self.time(bodies) { body in
-                    let plan = try LanePlan(decoder.decode(padded: body, context), writer)
+                    let plan = try LanePlan(
+                        decoder.decode(padded: body, context),
+                        writer,
+                        taking: decoder.recordText
+                    )
                     checksum &+= UInt64(plan.records.count)
                 }
             )

@@ -98,7 +98,6 @@ public final class IngestServer: Service {
                 remembered: configuration.tokens.rememberedTokens
             ),
             fallbackZone: configuration.fallbackZone,
-            deadline: .milliseconds(configuration.http.requestDeadlineMilliseconds),
             limiter: makeLimiter(),
             maximumInFlightBytes: configuration.limits.inFlightBytes,
             holder: holder,

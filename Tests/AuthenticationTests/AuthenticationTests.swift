@@ -181,6 +181,17 @@ struct TokenVerifierTests {
         #expect(check("Basic abc") == .malformed)
         #expect(check("Bearer") == .malformed)
         #expect(check("bearer  \(good)") == nil)
+        #expect(check("BEARER \(good)") == nil && check("bEaReR \(good)") == nil)
+        // Bytes that differ from the scheme's by one bit, or by one byte.
+        let scheme = Array("Bearer ".utf8)
+        for place in scheme.indices {
+            for byte in UInt8.min ... .max where byte | 0x20 != scheme[place] | 0x20 {
+                var header = scheme + Array(good.utf8)
+                header[place] = byte
+                #expect(check(String(decoding: header, as: UTF8.self)) == .malformed)
+            }
+        }
+        #expect(check("Bearer\0\(good)") == .malformed)
     }
 
     @Test func `while keys are rotated both fit`() throws {

@@ -175,6 +175,42 @@ struct InsideTests {
     }
 
     @Test
+    func `an answer begins as its own status and type ask, whichever came before it`() {
+        let writer = ResponseWriter()
+        func written(_ status: Int, _ type: HTTPContentType, _ body: String) -> String {
+            let bytes = Array(body.utf8)
+            bytes.withUnsafeBytes {
+                writer.write(
+                    status: status,
+                    contentType: type,
+                    headers: [],
+                    body: $0,
+                    isHead: false,
+                    persistence: .keepAlive
+                )
+            }
+            let text = UnsafeRawBufferPointer(start: writer.start, count: writer.count)
+            // Whatever the time is.
+            return String(decoding: text, as: UTF8.self)
+                .replacing(/Date: [^\r]*\r\n/, with: "")
+        }
+        let long = String(repeating: "a", count: 300_000)
+        let answers: [(Int, HTTPContentType, String)] = [
+            (202, .json, "{}"), (202, .json, "[]"), (503, .problem, "{1}"), (503, .json, "{}"), (202, .json, ""),
+            (204, .json, ""), (204, .json, ""), (202, .json, long), (202, .json, "{}"), (599, .text, "x"),
+        ]
+        for (index, (status, type, body)) in answers.enumerated() {
+            let line = statusLine(status)?.description ?? "HTTP/1.1 \(status) \r\n"
+            let length = "Content-Type: \(type.text)\r\nContent-Length: \(body.utf8.count)\r\n"
+            let expected = line + (status == 204 ? "" : length) + "\r\n" + body
+            #expect(written(status, type, body) == expected)
+            #expect(written(status, type, body) == expected)
+            // Where something was thrown away, nothing of an answer is left.
+            if index % 2 == 1 { writer.scratch().initializeMemory(as: UInt8.self, repeating: 0x78) }
+        }
+    }
+
+    @Test
     func `the date is written as RFC 9110 asks`() {
         #expect(DateLine.format(second: 784_111_777) == Array("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".utf8))
     }

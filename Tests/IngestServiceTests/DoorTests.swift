@@ -17,13 +17,13 @@ struct PendingTableTests {
     private let exchange = HTTPExchangeID(rawValue: 7 << 32 | 3)
     private let position = RecordPosition(topic: "t", partition: 0, offset: 1)
 
-    private func pending(_ outstanding: Int) throws -> PendingTable.Pending {
-        .init(answer: try answer(), route: 0, name: .init(event: event), producedAt: 0, outstanding: outstanding)
+    private func pending() throws -> PendingTable.Pending {
+        .init(answer: try answer(), route: 0, name: .init(event: event), producedAt: 0)
     }
 
     @Test func `a request is confirmed by its last report, and not before`() throws {
         var table = PendingTable()
-        table.open(exchange, try pending(2))
+        table.open(exchange, try pending(), outstanding: 2)
         guard case .nothing = table.report(exchange, position) else { throw TimedOut(what: "too early") }
         guard case .confirmed(let done) = table.report(exchange, position) else {
             throw TimedOut(what: "not confirmed")
@@ -35,17 +35,17 @@ struct PendingTableTests {
 
     @Test func `one failed record fails the request at once, and the other's report changes nothing`() throws {
         var table = PendingTable()
-        table.open(exchange, try pending(2))
+        table.open(exchange, try pending(), outstanding: 2)
         guard case .failed = table.report(exchange, nil) else { throw TimedOut(what: "not failed") }
         guard case .nothing = table.report(exchange, position) else { throw TimedOut(what: "answered twice") }
     }
 
     @Test func `a report of an exchange that is gone never reaches its slot's next one`() throws {
         var table = PendingTable()
-        table.open(exchange, try pending(1))
+        table.open(exchange, try pending(), outstanding: 1)
         #expect(table.close(exchange) != nil)
         let next = HTTPExchangeID(rawValue: 8 << 32 | 3)
-        table.open(next, try pending(1))
+        table.open(next, try pending(), outstanding: 1)
         guard case .nothing = table.report(exchange, nil) else { throw TimedOut(what: "wrong exchange") }
         #expect(table.exchanges == [next])
         guard case .confirmed = table.report(next, position) else { throw TimedOut(what: "not confirmed") }

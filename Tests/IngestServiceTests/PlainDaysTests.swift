@@ -28,6 +28,12 @@ import TimeZones
             let body = UnsafeRawBufferPointer(rebasing: all[..<bytes.count])
             let context = DaysContext(receivedAt: now, fallbackZone: "UTC")
             let quick = Result { () throws(RequestProblem) in try decoder.decode(padded: body, context) }
+            // Whoever is spared writing the days gets the same record.
+            if let text = decoder.recordText {
+                let request = try quick.get()
+                let (taken, written) = (try LanePlan(request, taking: text).records, try LanePlan(request).records)
+                try #require(taken == written, "\(String(decoding: bytes, as: UTF8.self))")
+            }
             let general = Result { () throws(RequestProblem) in try decoder.decodeTree(padded: body, context) }
             try #require(quick == general, "\(String(decoding: bytes, as: UTF8.self))")
             return quick
@@ -74,6 +80,47 @@ import TimeZones
         let text = #"{"source":"apple_health","days":[\#(days)]}"#
         #expect(!isPlain(text))
         _ = try agreed(Array(text.utf8))
+    }
+
+    @Test(
+        arguments: [
+            #"{"date":"2026-09-02","steps":11842,"hrv_sdnn_ms":45.3}"#, #"{"date":"2026-09-02","water_ml":0.5}"#,
+            #"{"date":"2026-09-01","steps":1},{"date":"2026-09-02","steps":1000,"active_energy_kcal":2.1}"#,
+            #"{"date":"2026-09-02","steps":1},{"date":"2026-09-01","steps":2}"#,
+            #"{"date":"2026-09-02","steps":1.0}"#, #"{"date":"2026-09-02","steps":1.000,"water_ml":7.30}"#,
+            #"{"date":"2026-09-02","active_energy_kcal":1.25},{"date":"2026-09-01","active_energy_kcal": 1.50}"#,
+        ]
+    )
+    func `days that stand as a record has them are not written anew`(days: String) throws {
+        _ = try agreed(Array(#" { "source" : "manual" , "days":[\#(days)] }"#.utf8))
+        let taken = try #require(decoder.recordText)
+        #expect(taken.text.count == days.utf8.count + 2)
+        // Numbers of the body before are not this one's.
+        _ = try agreed(Array(#"{"source":"manual","days": [{"date":"2026-09-02","steps":1}]}"#.utf8))
+        #expect(decoder.recordText?.numbers.isEmpty == true)
+        // What was known of a body is not said of the next.
+        _ = try agreed(Array("{".utf8))
+        #expect(decoder.recordText == nil)
+    }
+
+    @Test(
+        arguments: [
+            #"{"steps":1,"date":"2026-09-02"}"#, #"{"date":"2026-09-02","active_energy_kcal":1,"steps":1}"#,
+            #"{"date":"2026-09-02","steps":0}"#, #"{"date":"2026-09-02","steps":0.0,"water_ml":1}"#,
+            #"{"date":"2026-09-02","steps":null,"water_ml":1}"#, #"{"date":"2026-09-02"}"#,
+            #" {"date":"2026-09-02","steps":1}"#, #"{"date":"2026-09-02","steps":1} "#,
+            #"{ "date":"2026-09-02","steps":1}"#, #"{"date":"2026-09-02","steps":1 }"#,
+            #"{"date":"2026-09-02", "steps":1}"#, #"{"date":"2026-09-02" ,"steps":1}"#,
+            #"{"date": "2026-09-02","steps":1}"#,
+            "{\"date\":\"2026-09-02\",\"steps\":1\n}",
+            #"{"date":"2026-09-02","steps":1}, {"date":"2026-09-01","steps":1}"#,
+            #"{"date":"2026-09-02","steps":1},{"date":"2026-09-02","steps":1}"#,
+            #"{"date":"2026-09-02","steps":1},{"date":"2020-09-02","steps":1}"#,
+        ]
+    )
+    func `days that a record has otherwise are written anew`(days: String) throws {
+        _ = try agreed(Array(#"{"source":"manual","days":[\#(days)]}"#.utf8))
+        #expect(decoder.recordText == nil)
     }
 
     @Test func `a body ends where it ends, whatever stands behind it`() throws {

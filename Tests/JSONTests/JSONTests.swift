@@ -202,6 +202,33 @@ struct JSONWriterTests {
         #expect(writer.withBytes { Array($0) } == writer.bytes)
     }
 
+    @Test func `what must be escaped is, wherever in a text it stands`() {
+        var writer = JSONWriter()
+        for length in 1...20 {
+            for place in 0..<length {
+                for byte in UInt8.min ... .max {
+                    // On both sides of it, in words that are looked at together.
+                    var text = Array(repeating: UInt8(ascii: " "), count: length)
+                    text[place] = byte
+                    var expected = Array("\"".utf8)
+                    for byte in text {
+                        switch byte {
+                        case UInt8(ascii: "\""), UInt8(ascii: "\\"): expected += [UInt8(ascii: "\\"), byte]
+                        case 0..<0x20, 0x7f:
+                            expected += Array("\\u00".utf8) + Array((byte < 16 ? "0" : "").utf8)
+                            expected += Array(String(byte, radix: 16).utf8)
+                        default: expected.append(byte)
+                        }
+                    }
+                    writer.reset()
+                    writer.string(text)
+                    let isAsExpected = writer.bytes == expected + Array("\"".utf8)
+                    if !isAsExpected { Issue.record("byte \(byte) at \(place) of \(length)") }
+                }
+            }
+        }
+    }
+
     @Test func `a value is written if it is short enough, and else not much of it`() throws {
         let texts = [
             "{}", "[]", "1", "\"\"", #"{"a":1}"#, #"{"a":[1,2.5,{"b":"\"x\""}],"c":null,"d":[[],{}]}"#,

@@ -68,4 +68,51 @@ import Testing
         }
         for (made, expected) in held { #expect(made == expected) }
     }
+
+    @Test func `times and dates stand in a record as they are shown`() {
+        var random = SystemRandomNumberGenerator()
+        let writer = DaysRecordWriter()
+        for round in 0..<20_000 {
+            // Also around midnight, around 1970 and before it.
+            let near = Int64.random(in: -200...200, using: &random) * 86_400_000_000
+            let any = Int64.random(in: -60_000_000_000_000_000...250_000_000_000_000_000, using: &random)
+            let instant = Instant(microseconds: round % 2 == 0 ? any : near + Int64.random(in: -1...1, using: &random))
+            let date = instant.day(secondsFromUTC: 7200)
+            let record = DaysRecord(
+                source: .manual,
+                observedAt: instant,
+                timeZone: "UTC",
+                localDate: date,
+                days: []
+            )
+            let expected =
+                #"{"source":"manual","observed_at":"\#(instant)","time_zone":"UTC","local_date":"\#(date)","days":[]}"#
+            #expect(String(decoding: writer.encode(record), as: UTF8.self) == expected)
+        }
+    }
+
+    @Test func `the text of days is taken as it is given`() throws {
+        let date = try #require(CalendarDay("2026-02-27"))
+        let days: [DaysRecord.Day] = [.init(date: date, values: [.steps: 10]), .init(date: date, values: [.water: 5])]
+        let record = DaysRecord(source: .manual, timeZone: "UTC", localDate: date, days: days)
+        var bare = record
+        bare.days = []
+        let texts: [(String, [DaysRecordText.Number])] = [
+            (#"[{"date":"2026-02-27","steps":1},{"date":"2026-02-27","water_ml":0.5}]"#, []),
+            (
+                #"[{"date":"2026-02-27","steps":1.0},{"date":"2026-02-27","water_ml":0.5}]"#,
+                [.init(from: 29, to: 32, tenths: 10)]
+            ),
+            (
+                #"[{"date":"2026-02-27","steps":1.0},{"date":"2026-02-27","water_ml": 0.5}]"#,
+                [.init(from: 29, to: 32, tenths: 10), .init(from: 66, to: 70, tenths: 5)]
+            ),
+        ]
+        let writer = DaysRecordWriter()
+        for (text, numbers) in texts {
+            let bytes = Array(text.utf8)
+            let made = bytes.withUnsafeBytes { writer.encode(bare, taking: DaysRecordText($0, numbers)) }
+            #expect(made == record.encoded())
+        }
+    }
 }

@@ -12,7 +12,7 @@ public final class DaysAnswer: Sendable {
     public let badDays: Int
     public let event: EventID
 
-    public init(_ request: DaysRequest, event: EventID) {
+    public init(_ request: borrowing DaysRequest, event: EventID) {
         accepted = request.days.count
         skipped = request.skipped
         errors = request.errors
@@ -32,6 +32,30 @@ extension DaysAnswer: RouteAnswer {
     var status: Int { 202 }
 
     func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) {
+        guard skipped.isEmpty, errors.isEmpty else { return writeLists(positions, into: &writer) }
+        writeUsualBody(positions, into: &writer)
+    }
+
+    /// Nothing is said of any day: the same body in one piece.
+    private func writeUsualBody(_ positions: RecordPositions, into writer: inout JSONWriter) {
+        writer.value(room: 160 + positions.tokenRoom) { start in
+            var place = TextPlace(start)
+            place.put(#"{"accepted":"#)
+            // A request has 400 days at most.
+            place.put { DecimalText.writeTenths(Int32(truncatingIfNeeded: accepted) &* 10, to: $0) }
+            place.put(#","skipped":[],"errors":[],"event_id":""#)
+            place.put {
+                event.write(to: $0)
+                return EventID.textLength
+            }
+            place.put(#"","position":""#)
+            place.put { positions.writeToken(to: $0) }
+            place.put(#""}"#)
+            return place.count
+        }
+    }
+
+    private func writeLists(_ positions: RecordPositions, into writer: inout JSONWriter) {
         writer.beginObject()
         writer.key("accepted")
         writer.integer(accepted)

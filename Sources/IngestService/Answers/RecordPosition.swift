@@ -18,10 +18,10 @@ public struct RecordPosition: Hashable, Sendable {
 
     /// Writes `topic/partition/offset`, and gives its length; `textLimit` bytes are there.
     fileprivate func write(to place: UnsafeMutableRawPointer) -> Int {
-        var count = 0
-        for byte in topic.utf8 {
-            place.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
-            count += 1
+        var topic = topic
+        var count = topic.withUTF8 { bytes in
+            if let source = bytes.baseAddress { place.copyMemory(from: source, byteCount: bytes.count) }
+            return bytes.count
         }
         place.storeBytes(of: UInt8(ascii: "/"), toByteOffset: count, as: UInt8.self)
         count += 1
@@ -55,7 +55,9 @@ public struct RecordPosition: Hashable, Sendable {
 
 /// Where the records of one request went: one as a rule, which needs no memory of its own.
 public struct RecordPositions: Hashable, Sendable, ExpressibleByArrayLiteral {
-    private var first: RecordPosition?
+    /// Of no meaning while there is none: an optional would be copied for each look at it.
+    private var first = RecordPosition(topic: "", partition: 0, offset: 0)
+    private var isEmpty = true
     private var others: [RecordPosition] = []
 
     public init() {}
@@ -65,28 +67,44 @@ public struct RecordPositions: Hashable, Sendable, ExpressibleByArrayLiteral {
     }
 
     mutating func append(_ position: RecordPosition) {
-        if first == nil { first = position } else { others.append(position) }
+        guard isEmpty else { return others.append(position) }
+        first = position
+        isEmpty = false
     }
 
-    /// Writes the token, opaque to clients: base64url of all positions, separated by commas.
-    func writeToken(into writer: inout JSONWriter) {
-        guard let first else { return writer.string("") }
-        let limit = others.reduce(first.textLimit) { $0 + 1 + $1.textLimit }
-        withUnsafeTemporaryAllocation(byteCount: limit, alignment: 1) { text in
-            // Never: it has `limit` bytes, and each position keeps to its part.
-            guard let start = text.baseAddress else { return writer.string("") }
+    /// Bytes of all positions' text at most.
+    private var textLimit: Int {
+        guard !others.isEmpty else { return first.textLimit }
+        return others.reduce(first.textLimit) { $0 + 1 + $1.textLimit }
+    }
+
+    /// The most bytes that `writeToken` stores.
+    var tokenRoom: Int { Base64URL.length(of: textLimit) }
+
+    /// Writes the token, opaque to clients, and gives its length: base64url of all positions, separated by commas. There
+    /// are `tokenRoom` bytes.
+    func writeToken(to place: UnsafeMutableRawPointer) -> Int {
+        guard !isEmpty else { return 0 }
+        return withUnsafeTemporaryAllocation(byteCount: textLimit, alignment: 1) { text in
+            // Never: it has `textLimit` bytes, and each position keeps to its part.
+            guard let start = text.baseAddress else { return 0 }
             var count = first.write(to: start)
             for position in others {
                 start.storeBytes(of: UInt8(ascii: ","), toByteOffset: count, as: UInt8.self)
                 count += 1 + position.write(to: start + count + 1)
             }
-            let bytes = UnsafeRawBufferPointer(start: start, count: count)
-            writer.value(room: Base64URL.length(of: count) + 2) { place in
-                place.storeBytes(of: UInt8(ascii: "\""), as: UInt8.self)
-                let length = Base64URL.encode(bytes, to: place + 1)
-                place.storeBytes(of: UInt8(ascii: "\""), toByteOffset: length + 1, as: UInt8.self)
-                return length + 2
-            }
+            return Base64URL.encode(UnsafeRawBufferPointer(start: start, count: count), to: place)
+        }
+    }
+
+    /// The token as a JSON string.
+    func writeToken(into writer: inout JSONWriter) {
+        writer.value(room: tokenRoom + 2) { start in
+            var place = TextPlace(start)
+            place.put("\"")
+            place.put { writeToken(to: $0) }
+            place.put("\"")
+            return place.count
         }
     }
 }

@@ -1,6 +1,6 @@
 import Domain
 public import JSON
-import MessageContract
+public import MessageContract
 public import TimeZones
 
 /// Reads and checks bodies of `POST /v1/days`. One decoder belongs to one thread.
@@ -34,12 +34,17 @@ public final class DaysRequestDecoder {
         indexes.deallocate()
     }
 
+    /// A record's text of all of the last request's days, where its body has them just so: out of the body's own bytes,
+    /// as long as they live and until the next call.
+    public private(set) var recordText: DaysRecordText?
+
     /// Reads a body behind which `JSONParser.padding` more bytes may be read. Single bad days are in the result; what
     /// is wrong with the request as a whole is thrown.
     public func decode(padded body: UnsafeRawBufferPointer, _ context: DaysContext) throws(RequestProblem)
         -> DaysRequest
     {
         var month = month
+        recordText = nil
         let isPlain = plain.read(body, &month)
         self.month = month
         return try isPlain ? takePlain(context) : decodeTree(padded: body, context)
@@ -55,7 +60,8 @@ public final class DaysRequestDecoder {
         }
         guard let object = root.object else { throw .badShape("", "The body must be an object.") }
         let fields = try RequestFields(object)
-        var (request, keepsZeros) = try readHead(fields, context)
+        var keepsZeros = false
+        var request = try readHead(fields, context, &keepsZeros)
         guard var days = fields.days?.array else { throw .badShape("days", "This must be an array of days.") }
         let count = days.count(upTo: DaysRules.mostDays + 1)
         guard count > 0 else { throw .badField("days", "no_days", "Send at least one day.") }
@@ -72,12 +78,13 @@ public final class DaysRequestDecoder {
         self.month = month
         forgetPlaces(request)
         spareDays = request.days
-        return request
+        return consume request
     }
 
     /// What was read the plain way, by the same rules: each day is known to be good.
     private func takePlain(_ context: DaysContext) throws(RequestProblem) -> DaysRequest {
-        var (request, keepsZeros) = try readHead(plain.fields, context)
+        var keepsZeros = false
+        var request = try readHead(plain.fields, context, &keepsZeros)
         let (days, count) = (plain.days, plain.count)
         beginDays(count, &request)
         // As phones send them: dates in order, so that no two are the same, and those between the first and the last
@@ -85,12 +92,13 @@ public final class DaysRequestDecoder {
         if plain.isRegular, isInWindow(days[0].date, request), isInWindow(days[count - 1].date, request) {
             request.hasGoodDate = true
             request.days.append(contentsOf: UnsafeBufferPointer(start: days, count: count))
+            recordText = plain.recordText
         } else {
             takeSingly(keepsZeros, &request)
             forgetPlaces(request)
         }
         spareDays = request.days
-        return request
+        return consume request
     }
 
     private func takeSingly(_ keepsZeros: Bool, _ request: inout DaysRequest) {
@@ -117,21 +125,23 @@ public final class DaysRequestDecoder {
     /// Everything but the days, and whether a zero is a reading.
     private func readHead(
         _ fields: RequestFields,
-        _ context: DaysContext
-    ) throws(RequestProblem) -> (DaysRequest, keepsZeros: Bool) {
+        _ context: DaysContext,
+        _ keepsZeros: inout Bool
+    ) throws(RequestProblem) -> DaysRequest {
         let source = try fields.readSource()
         let origin = try fields.readOrigin(of: source)
         // What is before the earliest means the same as that; and the record has no form for years before 0.
         let observedAt = try fields.readObservedAt().map { max(.earliest, min($0, context.receivedAt)) }
-        let keepsZeros = try fields.readKeepsZeros()
-        let (zone, offset) = try resolveZone(fields, context)
+        keepsZeros = try fields.readKeepsZeros()
+        let zone = try resolveZone(fields, context)
+        let offset = zone?.offset(at: context.receivedAt) ?? 0
         let effective = Version.effectiveInstant(observedAt: observedAt, receivedAt: context.receivedAt)
-        let effectiveOffset = zones.offset(zone, at: effective) ?? offset
-        let request = DaysRequest(
+        let effectiveOffset = zone?.offset(at: effective) ?? 0
+        return DaysRequest(
             source: source,
             origin: origin,
             observedAt: observedAt,
-            timeZone: zone,
+            timeZone: zone?.name ?? context.fallbackZone,
             today: context.receivedAt.day(secondsFromUTC: offset),
             localDate: effective.day(secondsFromUTC: effectiveOffset),
             days: [],
@@ -141,7 +151,6 @@ public final class DaysRequestDecoder {
             badDays: 0,
             dayCount: 0
         )
-        return (request, keepsZeros)
     }
 
     private func beginDays(_ count: Int, _ request: inout DaysRequest) {
@@ -285,22 +294,18 @@ public final class DaysRequestDecoder {
         day.isBad = true
     }
 
-    /// The payload's zone must be one; claim and header are used if they are.
-    private func resolveZone(
-        _ fields: RequestFields,
-        _ context: DaysContext
-    ) throws(RequestProblem) -> (name: String, offset: Int) {
+    /// The payload's zone must be one; claim and header are used if they are. Nil: not even the fallback is known.
+    private func resolveZone(_ fields: RequestFields, _ context: DaysContext) throws(RequestProblem) -> KnownZone? {
         if let text = try fields.readTimeZone() {
-            guard let offset = zones.offset(text.span, at: context.receivedAt) else {
+            guard let zone = zones.zone(text.span) else {
                 throw .badField("time_zone", "unknown_time_zone", "Send a zone of the IANA database, or leave it out.")
             }
-            return (String(decoding: text, as: UTF8.self), offset)
+            return zone
         }
         return zones.resolve(
             claimed: context.claimedZone,
             header: context.headerZone,
-            fallback: context.fallbackZone,
-            at: context.receivedAt
+            fallback: context.fallbackZone
         )
     }
 }

@@ -15,12 +15,19 @@ public struct LanePlan: Sendable {
 
     /// An on-device source always gives a live record, even an empty one, which proves that the phone is awake: unless
     /// every date was refused, since then nothing says that this is its day.
-    public init(_ request: DaysRequest, _ writer: DaysRecordWriter = DaysRecordWriter()) throws(RequestProblem) {
+    ///
+    /// `text` is what a record's text of all of the request's days would be, for those who have it.
+    public init(
+        _ request: borrowing DaysRequest,
+        _ writer: DaysRecordWriter = DaysRecordWriter(),
+        taking text: DaysRecordText? = nil
+    ) throws(RequestProblem) {
         let provesAwake = request.source.kind == .onDevice && request.hasGoodDate
         let oldestLive = request.today.advanced(by: -Lane.liveDays)
         // What phones send all day long.
         if Self.areLive(request.days.span, oldestLive) {
-            if !request.days.isEmpty || provesAwake { try add(.live, request.days, request, writer) }
+            guard !request.days.isEmpty || provesAwake else { return }
+            try add(.live, text == nil ? request.days : [], request, writer, text)
             return
         }
         let live = request.days.filter { $0.date >= oldestLive }
@@ -36,8 +43,9 @@ public struct LanePlan: Sendable {
     private mutating func add(
         _ lane: Lane,
         _ days: [DaysRecord.Day],
-        _ request: DaysRequest,
-        _ writer: DaysRecordWriter
+        _ request: borrowing DaysRequest,
+        _ writer: DaysRecordWriter,
+        _ text: DaysRecordText? = nil
     ) throws(RequestProblem) {
         let content = DaysRecord(
             source: request.source,
@@ -47,7 +55,7 @@ public struct LanePlan: Sendable {
             localDate: request.localDate,
             days: days
         )
-        let value = writer.encode(content)
+        let value = writer.encode(content, taking: text)
         guard value.count <= RecordLimits.valueBytes else { throw .tooLarge }
         let record = Record(lane: lane, value: value)
         if first == nil { first = record } else { second = record }

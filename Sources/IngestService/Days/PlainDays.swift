@@ -21,11 +21,20 @@ struct PlainDays: ~Copyable {
     private(set) var fields = RequestFields()
     /// Each day has a value, no value is zero, and the dates only rise or only fall.
     private(set) var isRegular = false
+    /// The array of days of a body that is regular, if a record has them just so but for some numbers: no white space, the
+    /// date first and the metrics in the ledger's order. Then nobody has to write it.
+    private(set) var recordText: DaysRecordText?
+    /// Where the days' array begins, and the numbers in it that a record has in another form.
+    private var arrayStart = UnsafeRawPointer(("" as StaticString).utf8Start)
+    private var numbers: [DaysRecordText.Number] = []
 
     private let topKeys = KeyPatterns(RequestFields.textNames + ["days"])
     private static let daysKey = RequestFields.textNames.count
-    private let dayKeys = KeyPatterns(MetricLedger.definitions.map(\.name) + ["date"])
-    private static let dateKey = Metric.count
+    /// The date's comes first, then the metrics' in their order: each number is one above the metric's.
+    private let dayKeys = KeyPatterns(["date"] + MetricLedger.definitions.map(\.name))
+    private static let dateKey = 0
+    /// By the keys' numbers; nothing for the date's.
+    private let ranges: UnsafeMutablePointer<PlainRange>
     /// By the metrics' numbers.
     private let bounds: UnsafeMutablePointer<MetricBounds>
     /// A day without values.
@@ -42,10 +51,14 @@ struct PlainDays: ~Copyable {
         bounds = .allocate(capacity: Metric.count)
         let all = MetricBounds.all()
         for index in 0..<Metric.count { (bounds + index).initialize(to: all[index]) }
+        ranges = .allocate(capacity: Metric.count + 1)
+        ranges.initialize(to: PlainRange(all[0]))
+        for index in 0..<Metric.count { (ranges + index + 1).initialize(to: PlainRange(all[index])) }
     }
 
     deinit {
         days.deallocate()
+        ranges.deallocate()
         bounds.deallocate()
     }
 
@@ -53,10 +66,11 @@ struct PlainDays: ~Copyable {
     /// anything to be had here, until the next call and as long as the body lives.
     mutating func read(_ body: UnsafeRawBufferPointer, _ month: inout MonthMemo) -> Bool {
         guard let start = body.baseAddress else { return false }
-        var cursor = Cursor(place: start, end: start + body.count)
+        var cursor = DaysCursor(place: start, end: start + body.count)
         count = 0
         zeros.removeAll(keepingCapacity: true)
         fields = RequestFields()
+        recordText = nil
         cursor.skipSpace()
         guard cursor.take(UInt8(ascii: "{")) else { return false }
         var seen: UInt32 = 0
@@ -84,8 +98,11 @@ struct PlainDays: ~Copyable {
         return cursor.place == cursor.end && seen & 1 << UInt32(Self.daysKey) != 0
     }
 
-    private mutating func readDays(_ outer: inout Cursor, _ month: inout MonthMemo) -> Bool {
+    private mutating func readDays(_ outer: inout DaysCursor, _ month: inout MonthMemo) -> Bool {
         var cursor = outer
+        cursor.isRecordText = true
+        arrayStart = cursor.place
+        if !numbers.isEmpty { numbers.removeAll(keepingCapacity: true) }
         guard cursor.take(UInt8(ascii: "[")) else { return false }
         var number = 0
         var last = Int32.min
@@ -101,10 +118,8 @@ struct PlainDays: ~Copyable {
             day.pointee.date = date
             UnsafeMutableRawPointer(day)
                 .storeBytes(of: MetricSet(rawValue: present), toByteOffset: maskAt, as: MetricSet.self)
-            if number > 0 {
-                rises = rises && date.daysSinceEpoch > last
-                falls = falls && date.daysSinceEpoch < last
-            }
+            rises = rises && date.daysSinceEpoch > last
+            falls = falls && (date.daysSinceEpoch < last || number == 0)
             last = date.daysSinceEpoch
             isFull = isFull && present != 0
             number += 1
@@ -113,6 +128,10 @@ struct PlainDays: ~Copyable {
         guard cursor.take(UInt8(ascii: "]")) else { return false }
         count = number
         isRegular = (rises || falls) && isFull && zeros.isEmpty
+        if isRegular, cursor.isRecordText {
+            let text = UnsafeRawBufferPointer(start: arrayStart, count: cursor.place - arrayStart)
+            recordText = DaysRecordText(text, numbers)
+        }
         outer = cursor
         return true
     }
@@ -120,27 +139,32 @@ struct PlainDays: ~Copyable {
     /// What stands behind the brace of a day: its date, and the bits of the metrics whose values were set.
     @inline(__always)
     private mutating func readDay(
-        _ outer: inout Cursor,
+        _ outer: inout DaysCursor,
         _ number: Int,
         _ month: inout MonthMemo
     ) -> (CalendarDay, UInt32)? {
         var cursor = outer
-        let values = UnsafeMutableRawPointer(days + number) + tenthsAt
+        // The first metric's key has the number 1.
+        let values = UnsafeMutableRawPointer(days + number) + (tenthsAt - 4)
         var date = CalendarDay(daysSinceEpoch: 0)
         var (seen, present): (UInt32, UInt32) = (0, 0)
-        var previous = dayKeys.count
+        var key = dayKeys.count
         repeat {
             guard cursor.isInside else { return nil }
-            var key = dayKeys.expected(cursor.place, after: previous)
-            if key < 0 {
+            let expected = dayKeys.expected(cursor.place, after: key)
+            if expected >= 0 {
+                key = expected
+            } else {
                 cursor.skipSpace()
                 guard cursor.isInside else { return nil }
-                key = dayKeys.find(cursor.place, after: previous)
+                key = dayKeys.find(cursor.place, after: key)
                 guard key >= 0 else { return nil }
             }
-            previous = key
             let bit: UInt32 = 1 &<< UInt32(truncatingIfNeeded: key)
-            guard seen & bit == 0 else { return nil }
+            if seen >= bit {
+                guard seen & bit == 0 else { return nil }
+                cursor.isRecordText = false
+            }
             seen |= bit
             cursor.place += dayKeys.length(key)
             if key == Self.dateKey {
@@ -148,185 +172,45 @@ struct PlainDays: ~Copyable {
                 guard let read = cursor.takeDate(&month) else { return nil }
                 date = read
             } else {
-                var tenths = cursor.takeNumber(bounds[key])
-                if tenths < 0 {
-                    cursor.skipSpace()
-                    tenths = cursor.takeNumber(bounds[key])
+                var tenths = cursor.takeShortNumber(ranges[key])
+                if tenths == 0 {
+                    guard let (behind, rare) = readRareValue(cursor, number, key) else { return nil }
+                    (cursor, tenths) = (behind, rare)
                 }
                 if tenths > 0 {
-                    // The keys below `dateKey` are the metrics' numbers, and a day has room for each.
+                    // A day has room for each metric.
                     values.storeBytes(of: tenths, toByteOffset: key &* 4, as: Int32.self)
                     present |= bit
-                } else if tenths == 0 {
-                    noteZero(number, key)
-                } else {
-                    guard cursor.takeNull() else { return nil }
                 }
             }
             if !cursor.isAt(UInt8(ascii: ",")) { cursor.skipSpace() }
         } while cursor.take(UInt8(ascii: ","))
         guard cursor.take(UInt8(ascii: "}")), seen & 1 << UInt32(Self.dateKey) != 0 else { return nil }
         outer = cursor
-        return (date, present)
+        return (date, present >> 1)
+    }
+
+    /// A value that is not what most are: with space before it, longer, not in its shortest form, zero or null. Gives zero
+    /// for these two, of which the first is noted.
+    @inline(never)
+    private mutating func readRareValue(_ from: DaysCursor, _ day: Int, _ key: Int) -> (DaysCursor, tenths: Int32)? {
+        var cursor = from
+        cursor.skipSpace()
+        let tenths = cursor.takeNumber(bounds[key - 1])
+        cursor.isRecordText = from.isRecordText && tenths > 0
+        if tenths > 0 {
+            numbers.append(.init(from: from.place - arrayStart, to: cursor.place - arrayStart, tenths: tenths))
+            return (cursor, tenths)
+        }
+        if tenths == 0 { noteZero(day, key - 1) }
+        guard tenths == 0 || cursor.takeNull() else { return nil }
+        return (cursor, 0)
     }
 
     @inline(never)
-    private mutating func noteZero(_ day: Int, _ key: Int) {
-        if let metric = Metric(rawValue: UInt8(truncatingIfNeeded: key)) {
+    private mutating func noteZero(_ day: Int, _ number: Int) {
+        if let metric = Metric(rawValue: UInt8(truncatingIfNeeded: number)) {
             zeros.append(Zero(day: day, metric: metric))
         }
-    }
-}
-
-/// A place in a body. It may pass the body's end by some bytes of padding: `PlainDays` says by how many.
-private struct Cursor {
-    var place: UnsafeRawPointer
-    let end: UnsafeRawPointer
-
-    @inline(__always)
-    var isInside: Bool { place < end }
-
-    @inline(__always)
-    private var byte: UInt8 { place.load(as: UInt8.self) }
-
-    @inline(__always)
-    private func word(_ offset: Int) -> UInt64 {
-        UInt64(littleEndian: place.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-    }
-
-    @inline(__always)
-    mutating func skipSpace() {
-        guard byte <= 0x20 else { return }
-        while place < end, byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { place += 1 }
-    }
-
-    @inline(__always)
-    mutating func take(_ wanted: UInt8) -> Bool {
-        guard byte == wanted else { return false }
-        place += 1
-        return true
-    }
-
-    @inline(__always)
-    func isAt(_ wanted: UInt8) -> Bool { byte == wanted }
-
-    @inline(__always)
-    mutating func takeNull() -> Bool {
-        guard word(0) & 0xffff_ffff == 0x6c6c_756e else { return false }
-        place += 4
-        return true
-    }
-
-    /// ASCII without escapes.
-    @inline(__always)
-    mutating func takeText() -> JSONText? {
-        guard take(UInt8(ascii: "\"")) else { return nil }
-        let start = place
-        while place < end {
-            let word = word(0)
-            // The lowest byte that is marked is exact; those above may be marked for a carry.
-            let quotes = Self.zeroBytes(word ^ 0x2222_2222_2222_2222)
-            let escapes = Self.zeroBytes(word ^ 0x5c5c_5c5c_5c5c_5c5c)
-            let controls = (word &- 0x2020_2020_2020_2020) & ~word
-            let marked = (quotes | escapes | controls | word) & 0x8080_8080_8080_8080
-            guard marked != 0 else {
-                place += 8
-                continue
-            }
-            place += marked.trailingZeroBitCount >> 3
-            guard place < end, byte == UInt8(ascii: "\"") else { return nil }
-            let text = JSONText(start: start.assumingMemoryBound(to: UInt8.self), count: place - start)
-            place += 1
-            return text
-        }
-        return nil
-    }
-
-    @inline(__always)
-    private static func zeroBytes(_ word: UInt64) -> UInt64 {
-        (word &- 0x0101_0101_0101_0101) & ~word
-    }
-
-    /// `"YYYY-MM-DD"`.
-    @inline(__always)
-    mutating func takeDate(_ month: inout MonthMemo) -> CalendarDay? {
-        let quote = UInt8(ascii: "\"")
-        guard byte == quote, place.load(fromByteOffset: 11, as: UInt8.self) == quote else { return nil }
-        let text = JSONText(start: (place + 1).assumingMemoryBound(to: UInt8.self), count: 10)
-        guard let date = month.read(text) else { return nil }
-        place += 12
-        return date
-    }
-
-    /// A number as `MetricNumber.read` takes it, in tenths; -1, without moving on, for whatever is not plain. What
-    /// stands behind it has to be looked at: the number might go on there.
-    @inline(__always)
-    mutating func takeNumber(_ bounds: MetricBounds) -> Int32 {
-        let first = word(0)
-        let digits = Self.digitCount(first)
-        // Eight digits might be more. Zeros in front are no JSON.
-        guard digits >= 1, digits <= 7, digits == 1 || first & 0xff != 0x30 else { return -1 }
-        let whole = Self.number(first, digits)
-        guard place.load(fromByteOffset: digits, as: UInt8.self) == UInt8(ascii: ".") else {
-            guard whole <= 1_000_000 else { return -1 }
-            let tenths = Int32(truncatingIfNeeded: whole) &* 10
-            guard tenths == 0 || (tenths >= bounds.lowest && tenths <= bounds.highest) else { return -1 }
-            place += digits
-            return tenths
-        }
-        let second = word(digits + 1)
-        guard Self.digitCount(second) == 1, !bounds.isWhole else { return takeLong(whole, digits, bounds) }
-        let tenths = Int32(truncatingIfNeeded: whole &* 10 &+ (second & 0xff &- 0x30))
-        guard whole < 1_000_000, tenths == 0 || (tenths >= bounds.lowest && tenths <= bounds.highest) else { return -1 }
-        place += digits + 2
-        return tenths
-    }
-
-    /// A number with a longer fraction, of fifteen digits at most: these and the power of ten are exact as doubles, so
-    /// that their quotient is the double next to the number, as simdjson gives it.
-    @inline(never)
-    private mutating func takeLong(_ whole: UInt64, _ digits: Int, _ bounds: MetricBounds) -> Int32 {
-        let second = word(digits + 1)
-        var fractionDigits = Self.digitCount(second)
-        guard fractionDigits >= 1 else { return -1 }
-        var fraction = Self.number(second, fractionDigits)
-        if fractionDigits == 8 {
-            let third = word(digits + 9)
-            let more = Self.digitCount(third)
-            guard more <= 6 else { return -1 }
-            if more > 0 { fraction = fraction &* Self.power(more) &+ Self.number(third, more) }
-            fractionDigits += more
-        }
-        guard digits + fractionDigits <= 15 else { return -1 }
-        let power = Self.power(fractionDigits)
-        let double = Double(whole &* power &+ fraction) / Double(power)
-        guard case .tenths(let tenths) = MetricNumber.check(double, bounds: bounds), tenths >= 0 else { return -1 }
-        place += digits + 1 + fractionDigits
-        return tenths
-    }
-
-    private static func power(_ exponent: Int) -> UInt64 {
-        var power: UInt64 = 1
-        for _ in 0..<exponent { power &*= 10 }
-        return power
-    }
-
-    /// How many of a word's bytes, from the lowest on, are digits.
-    @inline(__always)
-    private static func digitCount(_ word: UInt64) -> Int {
-        let values = word ^ 0x3030_3030_3030_3030
-        // Marks each byte above nine; those behind the first one may be marked for a carry.
-        let others = ((values &+ 0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080
-        return others.trailingZeroBitCount >> 3
-    }
-
-    /// The number that a word's lowest bytes spell: one to eight digits.
-    @inline(__always)
-    private static func number(_ word: UInt64, _ digits: Int) -> UInt64 {
-        // Leading zeros come in below; then neighbours are joined: digits, pairs, fours.
-        var value = (word ^ 0x3030_3030_3030_3030) &<< UInt64(truncatingIfNeeded: 64 &- digits &* 8)
-        value = (value &* 2561) &>> 8 & 0x00ff_00ff_00ff_00ff
-        value = (value &* 6_553_601) &>> 16 & 0x0000_ffff_0000_ffff
-        return (value &* 42_949_672_960_001) &>> 32
     }
 }

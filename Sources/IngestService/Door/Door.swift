@@ -26,6 +26,10 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     /// By route, a path that is none of ours last; then by status from 200 on.
     private var requestCounters: [[Counter?]]
     private var refusalCounters: [String: Counter] = [:]
+    /// By the producer's topic index.
+    private let topics: [String]
+    private let acknowledged: [Counter]
+    private let failed: [Counter]
     private var requestLog: RequestLog
     private let monitor: LoopMonitor
     /// The bucket of the user whose compressed body was asked for last gave its request: `bodyUse` comes right before
@@ -38,6 +42,9 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         self.index = index
         self.state = state
         self.onFatal = onFatal
+        topics = state.holder.topics
+        acknowledged = state.metrics.acknowledged
+        failed = state.metrics.failed
         requestLog = RequestLog(log)
         let time = state.time
         monitor = LoopMonitor(state.metrics, loop: index, now: { time.monotonicNanoseconds() })
@@ -134,18 +141,16 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
             confirm(plan.answer, positions: [], exchange, route, name)
             return .later
         }
-        let pending = PendingTable.Pending(
-            answer: plan.answer,
-            route: route,
-            name: name,
-            producedAt: state.time.monotonicNanoseconds(),
-            outstanding: count
-        )
+        let producedAt = state.time.monotonicNanoseconds()
         let traceparent = name.trace == nil ? nil : request.header(.traceparent)
         try produce(plan, call, route, exchange, traceparent)
-        table.open(exchange, pending)
+        table.open(
+            exchange,
+            PendingTable.Pending(answer: plan.answer, route: route, name: name, producedAt: producedAt),
+            outstanding: count
+        )
         state.metrics.waiting.add(1)
-        return .later(within: state.deadline)
+        return .later
     }
 
     /// One bucket for a user's own requests, and one for what connectors send of them.
@@ -168,7 +173,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         _ exchange: HTTPExchangeID,
         _ traceparent: UnsafeRawBufferPointer?
     ) throws(RequestProblem) {
-        let event = call.event.ascii
+        let event = call.event
         let received = clock.text(of: call.receivedAt)
         let name = dispatcher.routes[route].path.text
         let producer = state.holder.producer
@@ -184,7 +189,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
                     try record.value.withUnsafeBytes { value in
                         try producer.produce(topicIndex: topic, key: key, value: value, tag: tag) { writer in
                             writer.add(HeaderName.schema, record.schema.id)
-                            event.span.withUnsafeBytes { writer.add(HeaderName.eventID, $0) }
+                            event.withText { writer.add(HeaderName.eventID, $0) }
                             received.span.withUnsafeBytes { writer.add(HeaderName.receivedAt, $0) }
                             writer.add(HeaderName.route, name)
                             if let traceparent { writer.add(HeaderName.traceparent, traceparent) }
@@ -204,26 +209,28 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         }
     }
 
-    /// Takes a delivery report of this loop's records. On the loop's thread.
-    func deliver(_ report: DeliveryReport) {
+    /// Takes a delivery report of this loop's records, read at `now` of the monotonic clock. On the loop's thread.
+    func deliver(_ report: DeliveryReport, now: Int64) {
         let exchange = RecordTag(rawValue: report.tag).exchange
         let isAcknowledged = report.error == nil
-        let counters = isAcknowledged ? state.metrics.acknowledged : state.metrics.failed
-        if counters.indices.contains(report.topicIndex) { counters[report.topicIndex].increment() }
         var position: RecordPosition?
-        if isAcknowledged, state.holder.topics.indices.contains(report.topicIndex) {
-            position = RecordPosition(
-                topic: state.holder.topics[report.topicIndex],
-                partition: report.partition,
-                offset: report.offset
-            )
+        if topics.indices.contains(report.topicIndex) {
+            if isAcknowledged {
+                acknowledged[report.topicIndex].increment()
+                position = RecordPosition(
+                    topic: topics[report.topicIndex],
+                    partition: report.partition,
+                    offset: report.offset
+                )
+            } else {
+                failed[report.topicIndex].increment()
+            }
         }
         switch table.report(exchange, position) {
         case .nothing: break
         case .confirmed(let pending):
             state.metrics.waiting.add(-1)
-            let span = state.time.monotonicNanoseconds() - pending.producedAt
-            state.metrics.acknowledgementSeconds.observe(nanoseconds: span)
+            state.metrics.acknowledgementSeconds.observe(nanoseconds: max(0, now - pending.producedAt))
             confirm(pending.answer, positions: pending.positions, exchange, pending.route, pending.name)
         case .failed(let pending):
             state.metrics.waiting.add(-1)

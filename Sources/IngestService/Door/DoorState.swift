@@ -16,7 +16,6 @@ final class DoorState: Sendable {
 
     let tokens: Tokens
     let fallbackZone: String
-    let deadline: Duration
     /// Nil: users are not limited.
     let limiter: RateLimiter?
     let maximumInFlightBytes: Int
@@ -31,7 +30,6 @@ final class DoorState: Sendable {
     init(
         tokens: Tokens,
         fallbackZone: String,
-        deadline: Duration,
         limiter: RateLimiter?,
         maximumInFlightBytes: Int,
         holder: ProducerHolder,
@@ -41,7 +39,6 @@ final class DoorState: Sendable {
     ) {
         self.tokens = tokens
         self.fallbackZone = fallbackZone
-        self.deadline = deadline
         self.limiter = limiter
         self.maximumInFlightBytes = maximumInFlightBytes
         self.holder = holder

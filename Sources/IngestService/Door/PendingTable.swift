@@ -10,8 +10,6 @@ struct PendingTable {
         /// On the monotonic clock, in nanoseconds.
         var producedAt: Int64
         var positions = RecordPositions()
-        /// Delivery reports that are still to come.
-        var outstanding: Int
     }
 
     enum Outcome {
@@ -25,45 +23,56 @@ struct PendingTable {
 
     private struct Slot {
         var exchange = HTTPExchangeID(rawValue: 0)
-        /// Nil: nobody waits in this slot.
+        /// Delivery reports that are still to come; zero: nobody waits in this slot.
+        var outstanding = 0
+        /// Not nil as long as somebody waits.
         var pending: Pending?
+
+        /// Takes the position of a record, in place; whether it was the last.
+        mutating func note(_ position: RecordPosition) -> Bool {
+            pending?.positions.append(position)
+            outstanding -= 1
+            return outstanding == 0
+        }
     }
 
     private var slots: [Slot] = []
     private(set) var count = 0
 
-    mutating func open(_ exchange: HTTPExchangeID, _ pending: Pending) {
+    /// `outstanding` delivery reports, one at least, are to come.
+    mutating func open(_ exchange: HTTPExchangeID, _ pending: consuming Pending, outstanding: Int) {
         while slots.count <= exchange.slot { slots.append(Slot()) }
-        if slots[exchange.slot].pending == nil { count += 1 }
-        slots[exchange.slot].exchange = exchange
-        slots[exchange.slot].pending = pending
+        if slots[exchange.slot].outstanding == 0 { count += 1 }
+        slots[exchange.slot] = Slot(exchange: exchange, outstanding: max(1, outstanding), pending: pending)
     }
 
     /// Forgets an exchange; reports that still come for it do nothing.
     @discardableResult
     mutating func close(_ exchange: HTTPExchangeID) -> Pending? {
         guard isOpen(exchange) else { return nil }
-        count -= 1
-        return slots[exchange.slot].pending.take()
+        return take(exchange.slot)
     }
 
     /// Takes a delivery report; a nil position stands for a record that was not acknowledged.
     mutating func report(_ exchange: HTTPExchangeID, _ position: RecordPosition?) -> Outcome {
         guard isOpen(exchange) else { return .nothing }
-        guard let position else { return close(exchange).map { .failed($0) } ?? .nothing }
-        // In place: what waits is not copied.
-        slots[exchange.slot].pending?.positions.append(position)
-        slots[exchange.slot].pending?.outstanding -= 1
-        guard let outstanding = slots[exchange.slot].pending?.outstanding, outstanding <= 0 else { return .nothing }
-        return close(exchange).map { .confirmed($0) } ?? .nothing
+        guard let position else { return take(exchange.slot).map { .failed($0) } ?? .nothing }
+        guard slots[exchange.slot].note(position) else { return .nothing }
+        return take(exchange.slot).map { .confirmed($0) } ?? .nothing
     }
 
     /// All that are open.
-    var exchanges: [HTTPExchangeID] { slots.compactMap { $0.pending == nil ? nil : $0.exchange } }
+    var exchanges: [HTTPExchangeID] { slots.compactMap { $0.outstanding == 0 ? nil : $0.exchange } }
+
+    private mutating func take(_ slot: Int) -> Pending? {
+        count -= 1
+        slots[slot].outstanding = 0
+        return slots[slot].pending.take()
+    }
 
     private func isOpen(_ exchange: HTTPExchangeID) -> Bool {
         let slot = exchange.slot
-        return slot < slots.count && slots[slot].exchange == exchange && slots[slot].pending != nil
+        return slot < slots.count && slots[slot].exchange == exchange && slots[slot].outstanding > 0
     }
 }
 

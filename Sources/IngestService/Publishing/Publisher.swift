@@ -77,9 +77,9 @@ final class Publisher: @unchecked Sendable {
         // What the old one still holds is reported as failed; closing may take a second, so not here.
         let retired = try? WorkerThread.spawn(name: "old-producer") { [self] in
             old.close(timeoutMilliseconds: 0) { report in
-                first?.post { [self] in route(report) }
+                first?.post { [self] in route(report, now: state.time.monotonicNanoseconds()) }
             }
-            first?.post { [self] in flushBatches() }
+            first?.post { [self] in flushBatches(now: state.time.monotonicNanoseconds()) }
         }
         if retired == nil {
             log.warning("no thread to close the failed producer; its requests run into their deadline")
@@ -152,11 +152,13 @@ final class Publisher: @unchecked Sendable {
     /// Reads what reports there are, on the first loop's thread; also used by it after its loop has ended.
     func drain(_ producer: KafkaProducer) {
         var hasFailure = false
+        // One look at the clock for all: they are here.
+        let now = state.time.monotonicNanoseconds()
         producer.drainReports { report in
             if report.error != nil { hasFailure = true }
-            route(report)
+            route(report, now: now)
         }
-        flushBatches()
+        flushBatches(now: now)
         if hasFailure, producer.fatalError != nil { replace(producer) }
     }
 
@@ -181,7 +183,7 @@ final class Publisher: @unchecked Sendable {
         )
     }
 
-    private func route(_ report: DeliveryReport) {
+    private func route(_ report: DeliveryReport, now: Int64) {
         if let error = report.error { tell(error, of: report.topicIndex) }
         let tag = RecordTag(rawValue: report.tag)
         switch tag.loop {
@@ -190,17 +192,17 @@ final class Publisher: @unchecked Sendable {
             let (time, overflow) = report.timestampMilliseconds.multipliedReportingOverflow(by: 1000)
             let appendTime = isBelieved && !overflow ? Instant(microseconds: time) : nil
             note(isAcknowledged: report.error == nil, report.tag, report.partition, appendTime: appendTime)
-        case 0: loops.first?.door.deliver(report)
+        case 0: loops.first?.door.deliver(report, now: now)
         case let loop where loop < batches.count: batches[loop].append(report)
         default: break
         }
     }
 
-    private func flushBatches() {
+    private func flushBatches(now: Int64) {
         guard batches.count > 1 else { return }
         for (index, batch) in batches.enumerated() where !batch.isEmpty {
             let door = loops[index].door
-            loops[index].loop.post { for report in batch { door.deliver(report) } }
+            loops[index].loop.post { for report in batch { door.deliver(report, now: now) } }
             batches[index].removeAll()
         }
     }

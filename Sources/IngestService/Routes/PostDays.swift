@@ -54,7 +54,8 @@ enum DaysPlan {
         guard request.badDays == 0 || (!isStrict && request.badDays < request.dayCount) else {
             throw .invalid(request.errors)
         }
-        return try LanePlan(request, tools.writer).plan(for: user, answer: DaysAnswer(request, event: call.event))
+        let plan = try LanePlan(request, tools.writer, taking: tools.days.recordText)
+        return plan.plan(for: user, answer: DaysAnswer(request, event: call.event))
     }
 
     static let description =

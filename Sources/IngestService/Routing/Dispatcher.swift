@@ -36,29 +36,17 @@ final class LoopTools {
 
     /// The zone of the token's claim, else of the header, else the one given, with its offset at arrival.
     func zone(_ call: RouteCall, fallback: String) -> (name: String, offset: Int) {
-        zones.resolve(
-            claimed: call.identity.timeZone,
-            header: call.headerZone,
-            fallback: fallback,
-            at: call.receivedAt
-        )
+        let zone = zones.resolve(claimed: call.identity.timeZone, header: call.headerZone, fallback: fallback)
+        return (zone?.name ?? fallback, zone?.offset(at: call.receivedAt) ?? 0)
     }
 }
 
 extension ZoneTable {
-    /// Claim and header are used if they name a zone of the table.
-    func resolve(
-        claimed: String?,
-        header: UnsafeRawBufferPointer?,
-        fallback: String,
-        at instant: Instant
-    ) -> (name: String, offset: Int) {
-        if let claimed, let offset = offset(claimed, at: instant) { return (claimed, offset) }
-        if let header {
-            let text = header.octets
-            if let offset = offset(text.span, at: instant) { return (String(decoding: text, as: UTF8.self), offset) }
-        }
-        return (fallback, offset(fallback, at: instant) ?? 0)
+    /// Claim and header are used if they name a zone of the table. Nil: the fallback does not either.
+    func resolve(claimed: String?, header: UnsafeRawBufferPointer?, fallback: String) -> KnownZone? {
+        if let claimed, let zone = zone(claimed) { return zone }
+        if let header, let zone = zone(header.octets.span) { return zone }
+        return zone(fallback)
     }
 }
 

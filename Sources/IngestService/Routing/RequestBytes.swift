@@ -1,8 +1,11 @@
+import Glibc
+
 /// Reads of a request's bytes that need no memory.
 enum RequestBytes {
     /// `application/json`, with any parameters; a missing header is taken for it.
     static func isJSON(contentType: UnsafeRawBufferPointer?) -> Bool {
         guard let contentType else { return true }
+        if contentType.equals("application/json") { return true }
         let expected: StaticString = "application/json"
         let length = expected.utf8CodeUnitCount
         guard contentType.count >= length else { return false }
@@ -86,11 +89,12 @@ extension UnsafeRawBufferPointer {
         UnsafeBufferPointer(start: baseAddress?.assumingMemoryBound(to: UInt8.self), count: count)
     }
 
+    @inline(__always)
     func equals(_ text: StaticString) -> Bool { count == text.utf8CodeUnitCount && starts(with: text) }
 
+    @inline(__always)
     func starts(with text: StaticString) -> Bool {
-        guard count >= text.utf8CodeUnitCount else { return false }
-        for index in 0..<text.utf8CodeUnitCount where self[index] != text.utf8Start[index] { return false }
-        return true
+        guard count >= text.utf8CodeUnitCount, let baseAddress else { return text.utf8CodeUnitCount == 0 }
+        return memcmp(baseAddress, text.utf8Start, text.utf8CodeUnitCount) == 0
     }
 }

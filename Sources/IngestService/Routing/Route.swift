@@ -1,5 +1,6 @@
 import Authentication
 import Domain
+import Glibc
 import HTTPServer
 
 /// One thing that the public door does: a method and a path, who may use it, and what it makes of a request.
@@ -65,8 +66,8 @@ struct PathPattern: Sendable {
     /// The variable segment (empty where there is none), as it was sent; nil for another path.
     func match(_ path: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let start = text.utf8Start
-        guard path.count >= prefix + suffix else { return nil }
-        for index in 0..<prefix where path[index] != start[index] { return nil }
+        guard path.count >= prefix + suffix, let base = path.baseAddress else { return nil }
+        guard memcmp(base, start, prefix) == 0 else { return nil }
         guard parameter != nil else {
             return path.count == prefix ? UnsafeRawBufferPointer(start: nil, count: 0) : nil
         }

@@ -55,9 +55,7 @@ enum RecordKey: Sendable, Hashable {
 
     func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
         switch self {
-        case .user(let user):
-            let text = user.ascii
-            return try text.span.withUnsafeBytes(body)
+        case .user(let user): return try user.withText(body)
         case .bytes(let bytes): return try bytes.withUnsafeBytes(body)
         }
     }

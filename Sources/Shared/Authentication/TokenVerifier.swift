@@ -101,13 +101,10 @@ public final class TokenVerifier {
 
     /// The token behind `Bearer `, whose case does not matter; nil for another scheme.
     private static func bearerToken(_ header: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
-        let scheme: StaticString = "bearer "
         guard header.count > 7 else { return nil }
-        for index in 0..<7 {
-            let byte = header[index]
-            let lower = (65...90).contains(byte) ? byte + 32 : byte
-            guard lower == scheme.utf8Start[index] else { return nil }
-        }
+        // `bearer `, the bit that lower case differs by set in its letters: no other byte becomes one of them by it.
+        let word = UInt64(littleEndian: header.loadUnaligned(as: UInt64.self))
+        guard (word | 0x2020_2020_2020) & 0x00ff_ffff_ffff_ffff == 0x0020_7265_7261_6562 else { return nil }
         var start = 7
         while start < header.count, header[start] == UInt8(ascii: " ") { start += 1 }
         return UnsafeRawBufferPointer(rebasing: header[start...])

@@ -89,22 +89,18 @@ extension Instant {
     public init?(rfc3339 ascii: Span<UInt8>) {
         let count = ascii.count
         guard count >= 20, count <= 40 else { return nil }
-        func number(_ start: Int, _ length: Int) -> Int? {
-            guard start + length <= count else { return nil }
-            var value = 0
-            for index in start..<(start + length) {
-                let digit = Int(ascii[index]) - 48
-                guard (0...9).contains(digit) else { return nil }
-                value = value * 10 + digit
-            }
-            return value
+        // What is no digit is only noticed at the end.
+        var isBad = false
+        func pair(_ place: Int) -> Int {
+            let (tens, ones) = (ascii[place] &- 48, ascii[place + 1] &- 48)
+            isBad = isBad || tens > 9 || ones > 9
+            return Int(tens) &* 10 &+ Int(ones)
         }
-        guard let year = number(0, 4), ascii[4] == UInt8(ascii: "-"),
-            let month = number(5, 2), ascii[7] == UInt8(ascii: "-"),
-            let dayOfMonth = number(8, 2), ascii[10] | 0x20 == UInt8(ascii: "t"),
-            let hour = number(11, 2), hour < 24, ascii[13] == UInt8(ascii: ":"),
-            let minute = number(14, 2), minute < 60, ascii[16] == UInt8(ascii: ":"),
-            let second = number(17, 2), second <= 60,
+        let (year, month, dayOfMonth) = (pair(0) * 100 + pair(2), pair(5), pair(8))
+        let (hour, minute, second) = (pair(11), pair(14), pair(17))
+        guard !isBad, hour < 24, minute < 60, second <= 60,
+            ascii[4] == UInt8(ascii: "-"), ascii[7] == UInt8(ascii: "-"), ascii[10] | 0x20 == UInt8(ascii: "t"),
+            ascii[13] == UInt8(ascii: ":"), ascii[16] == UInt8(ascii: ":"),
             let day = CalendarDay(year: year, month: month, day: dayOfMonth)
         else { return nil }
         var index = 19
@@ -113,8 +109,8 @@ extension Instant {
             index += 1
             var weight = 100_000
             let start = index
-            while index < count, let digit = number(index, 1) {
-                fraction += digit * weight
+            while index < count, ascii[index] &- 48 <= 9 {
+                fraction += Int(ascii[index] - 48) * weight
                 weight /= 10
                 index += 1
             }
@@ -126,9 +122,9 @@ extension Instant {
         case UInt8(ascii: "Z"), UInt8(ascii: "z"):
             guard index + 1 == count else { return nil }
         case UInt8(ascii: "+"), UInt8(ascii: "-"):
-            guard index + 6 == count, ascii[index + 3] == UInt8(ascii: ":"),
-                let hours = number(index + 1, 2), hours < 24, let minutes = number(index + 4, 2), minutes < 60
-            else { return nil }
+            guard index + 6 == count, ascii[index + 3] == UInt8(ascii: ":") else { return nil }
+            let (hours, minutes) = (pair(index + 1), pair(index + 4))
+            guard !isBad, hours < 24, minutes < 60 else { return nil }
             offset = (hours * 60 + minutes) * 60
             if ascii[index] == UInt8(ascii: "-") { offset = -offset }
         default: return nil

@@ -58,8 +58,7 @@ public struct UUID128: Hashable, Comparable, Sendable {
 
     /// The lower-case text form.
     public var ascii: InlineArray<36, UInt8> {
-        let (first, second) = (Self.digits(high >> 32), Self.digits(high))
-        let (third, fourth) = (Self.digits(low >> 32), Self.digits(low))
+        let (first, second, third, fourth) = digits
         var text = InlineArray<36, UInt8>(repeating: UInt8(ascii: "-"))
         for index in 0..<4 {
             let (lower, upper) = (UInt64(index * 8), UInt64(index * 8 + 32))
@@ -73,6 +72,11 @@ public struct UUID128: Hashable, Comparable, Sendable {
             text[index + 32] = UInt8(truncatingIfNeeded: fourth >> upper)
         }
         return text
+    }
+
+    /// The 32 digits of the text form without its dashes, eight in a word, the first in the lowest byte.
+    public var digits: (UInt64, UInt64, UInt64, UInt64) {
+        (Self.digits(high >> 32), Self.digits(high), Self.digits(low >> 32), Self.digits(low))
     }
 
     /// The eight digits of the lower 32 bits, the first in the lowest byte: all at once.

@@ -178,7 +178,7 @@ extension HTTPEventLoop {
     func discard(_ connection: Connection) {
         while connection.state == .lingering, connection.isReadable {
             // What stands in the writer was sent or copied.
-            switch Socket.receive(connection.fd, writer.scratch) {
+            switch Socket.receive(connection.fd, writer.scratch()) {
             case .bytes(let count):
                 connection.discarded += count
                 if connection.discarded > Self.discardLimit { leave(connection, reason: "refused") }

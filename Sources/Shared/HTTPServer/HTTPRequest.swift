@@ -119,8 +119,18 @@ struct RequestHead {
         repeated = 0
     }
 
+    // Inlined, so that nobody copies a whole head for a bit of it.
+    @inline(__always)
     func has(_ header: HTTPKnownHeader) -> Bool { seen & 1 << header.rawValue != 0 }
+    @inline(__always)
     func hasRepeated(_ header: HTTPKnownHeader) -> Bool { repeated & 1 << header.rawValue != 0 }
+
+    /// A header came more than once of which only one may.
+    @inline(__always)
+    var hasRepeatedSingle: Bool {
+        hasRepeated(.authorization) || hasRepeated(.contentType) || hasRepeated(.contentEncoding)
+            || hasRepeated(.expect)
+    }
 
     mutating func note(_ header: HTTPKnownHeader, _ value: ByteRange) {
         guard !has(header) else {

@@ -8,9 +8,21 @@ final class ResponseWriter {
     private(set) var count = 0
     private var capacity = 64 * 1_024
     private var date = DateLine()
+    /// What the memory begins with, if the last answer had it: all up to the length of the body.
+    private var opening: Opening?
+
+    private struct Opening {
+        let status: Int
+        let contentType: HTTPContentType
+        let second: Int
+        let length: Int
+    }
 
     /// The memory as a place for bytes that nobody wants.
-    var scratch: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: start, count: capacity) }
+    func scratch() -> UnsafeMutableRawBufferPointer {
+        opening = nil
+        return UnsafeMutableRawBufferPointer(start: start, count: capacity)
+    }
 
     init() {
         start = .allocate(byteCount: capacity, alignment: 16)
@@ -36,20 +48,19 @@ final class ResponseWriter {
         persistence: Persistence
     ) {
         count = 0
-        if capacity > Self.usualCapacity { replace(capacity: Self.usualCapacity) }
-        if let line = statusLine(status) {
-            append(line)
-        } else {
-            append("HTTP/1.1 ")
-            append(decimal: min(max(status, 200), 599))
-            append(" \r\n")
+        if capacity > Self.usualCapacity {
+            opening = nil
+            replace(capacity: Self.usualCapacity)
         }
         date.update()
-        date.bytes.withUnsafeBytes { append($0) }
+        if let opening, opening.status == status, opening.second == date.second,
+            opening.contentType.text.utf8Start == contentType.text.utf8Start
+        {
+            count = opening.length
+        } else {
+            open(status, contentType)
+        }
         if status != 204, status != 304 {
-            append("Content-Type: ")
-            append(contentType.text)
-            append("\r\nContent-Length: ")
             append(decimal: body.count)
             append("\r\n")
         }
@@ -60,6 +71,23 @@ final class ResponseWriter {
         case .close: append("Connection: close\r\n\r\n")
         }
         if !isHead, status != 204, status != 304 { append(body) }
+    }
+
+    private func open(_ status: Int, _ contentType: HTTPContentType) {
+        if let line = statusLine(status) {
+            append(line)
+        } else {
+            append("HTTP/1.1 ")
+            append(decimal: min(max(status, 200), 599))
+            append(" \r\n")
+        }
+        date.bytes.withUnsafeBytes { append($0) }
+        if status != 204, status != 304 {
+            append("Content-Type: ")
+            append(contentType.text)
+            append("\r\nContent-Length: ")
+        }
+        opening = Opening(status: status, contentType: contentType, second: date.second, length: count)
     }
 
     private func append(_ header: HTTPHeader) {
@@ -117,7 +145,7 @@ final class ResponseWriter {
 /// `Date: Wed, 02 Sep 2026 21:14:05 GMT`, made once a second.
 struct DateLine {
     private(set) var bytes: [UInt8] = []
-    private var second = Int.min
+    private(set) var second = Int.min
 
     mutating func update() {
         let now = time(nil)

@@ -2,11 +2,10 @@
 ///
 /// Room is made once for each item and then written without further checks, which is what makes it quick.
 public struct JSONWriter: ~Copyable {
-    private var start: UnsafeMutablePointer<UInt8>
-    private var capacity: Int
-    /// How many bytes were written so far.
-    public private(set) var count = 0
-    private var needsComma = false
+    @usableFromInline var start: UnsafeMutablePointer<UInt8>
+    @usableFromInline var capacity: Int
+    @usableFromInline var length = 0
+    @usableFromInline var needsComma = false
 
     public init(reserving capacity: Int = 256) {
         self.capacity = max(64, capacity)
@@ -16,6 +15,10 @@ public struct JSONWriter: ~Copyable {
     deinit {
         start.deallocate()
     }
+
+    /// How many bytes were written so far.
+    @inlinable
+    public var count: Int { length }
 
     /// What was written so far, as a copy.
     public var bytes: [UInt8] { Array(UnsafeBufferPointer(start: start, count: count)) }
@@ -29,7 +32,7 @@ public struct JSONWriter: ~Copyable {
 
     /// Empties the writer and keeps its memory.
     public mutating func reset() {
-        count = 0
+        length = 0
         needsComma = false
     }
 
@@ -39,15 +42,17 @@ public struct JSONWriter: ~Copyable {
     public mutating func endArray() { close(UInt8(ascii: "]")) }
 
     /// A key that needs no escaping.
+    @inlinable
+    @inline(__always)
     public mutating func key(_ name: StaticString) {
-        let length = name.utf8CodeUnitCount
-        beginItem(length + 3)
-        let place = start + count
+        let size = name.utf8CodeUnitCount
+        beginItem(size &+ 3)
+        let place = start + length
         place[0] = UInt8(ascii: "\"")
-        (place + 1).update(from: name.utf8Start, count: length)
-        place[length + 1] = UInt8(ascii: "\"")
-        place[length + 2] = UInt8(ascii: ":")
-        count += length + 3
+        (place + 1).update(from: name.utf8Start, count: size)
+        place[size &+ 1] = UInt8(ascii: "\"")
+        place[size &+ 2] = UInt8(ascii: ":")
+        length = length &+ size &+ 3
         needsComma = false
     }
 
@@ -66,10 +71,11 @@ public struct JSONWriter: ~Copyable {
 
     /// A value that `write` puts where it is told, and whose length it gives. Of the `room` bytes there all may be
     /// stored to; more are not.
+    @inlinable
     @inline(__always)
     public mutating func value(room: Int, _ write: (UnsafeMutableRawPointer) -> Int) {
         beginItem(room)
-        count += write(UnsafeMutableRawPointer(start + count))
+        length = length &+ write(UnsafeMutableRawPointer(start + length))
         needsComma = true
     }
 
@@ -88,6 +94,12 @@ public struct JSONWriter: ~Copyable {
         // The longest escape has six bytes.
         beginItem(text.count * 6 + 2)
         put(UInt8(ascii: "\""))
+        if Self.isPlain(text) {
+            put(text)
+            put(UInt8(ascii: "\""))
+            needsComma = true
+            return
+        }
         for byte in text {
             if byte >= 0x20, byte < 0x7f, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") {
                 put(byte)
@@ -97,6 +109,28 @@ public struct JSONWriter: ~Copyable {
         }
         put(UInt8(ascii: "\""))
         needsComma = true
+    }
+
+    /// Whether all is printable ASCII that needs no escaping, as nearly always: eight bytes at once.
+    private static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let start = UnsafeRawPointer(text.baseAddress), text.count >= 8 else {
+            return text.allSatisfy { $0 >= 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+        }
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        var marks: UInt64 = 0
+        func note(_ offset: Int) {
+            let word = start.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            // A byte's highest bit is set where the byte is zero; above the lowest that is, it may be set besides.
+            func zeros(_ byte: UInt64) -> UInt64 {
+                let difference = word ^ (ones &* byte)
+                return (difference &- ones) & ~difference
+            }
+            let controls = (word &- ones &* 0x20) & ~word
+            marks |= word | controls | zeros(0x22) | zeros(0x5c) | zeros(0x7f)
+        }
+        for offset in stride(from: 0, to: text.count - 8, by: 8) { note(offset) }
+        note(text.count - 8)
+        return marks & (ones &* 0x80) == 0
     }
 
     /// A literal that needs no escaping.
@@ -117,7 +151,7 @@ public struct JSONWriter: ~Copyable {
             (place + 1).update(from: $0.baseAddress ?? UnsafePointer(place), count: length)
         }
         place[length + 1] = UInt8(ascii: "\"")
-        count += length + 2
+        self.length += length + 2
         needsComma = true
     }
 
@@ -246,19 +280,22 @@ public struct JSONWriter: ~Copyable {
     }
 
     /// Makes room for so many bytes and writes the comma before them, if one is due.
+    @inlinable
     @inline(__always)
-    private mutating func beginItem(_ size: Int) {
+    mutating func beginItem(_ size: Int) {
         makeRoom(size + 1)
         if needsComma { put(UInt8(ascii: ",")) }
     }
 
+    @inlinable
     @inline(__always)
-    private mutating func makeRoom(_ size: Int) {
-        if capacity - count < size { grow(by: size) }
+    mutating func makeRoom(_ size: Int) {
+        if capacity &- length < size { grow(by: size) }
     }
 
+    @usableFromInline
     @inline(never)
-    private mutating func grow(by size: Int) {
+    mutating func grow(by size: Int) {
         let larger = max(capacity * 2, count + size)
         let moved = UnsafeMutablePointer<UInt8>.allocate(capacity: larger)
         moved.update(from: start, count: count)
@@ -268,17 +305,18 @@ public struct JSONWriter: ~Copyable {
     }
 
     /// Room must have been made.
+    @inlinable
     @inline(__always)
-    private mutating func put(_ byte: UInt8) {
-        start[count] = byte
-        count += 1
+    mutating func put(_ byte: UInt8) {
+        start[length] = byte
+        length = length &+ 1
     }
 
     @inline(__always)
     private mutating func put(_ bytes: UnsafeBufferPointer<UInt8>) {
         guard let source = bytes.baseAddress else { return }
         (start + count).update(from: source, count: bytes.count)
-        count += bytes.count
+        length += bytes.count
     }
 
     private mutating func put(magnitude: UInt64) {
@@ -297,7 +335,7 @@ public struct JSONWriter: ~Copyable {
             start[place] = 48 + UInt8(truncatingIfNeeded: rest % 10)
             rest /= 10
         }
-        count += digits
+        length += digits
     }
 
     private mutating func escape(_ byte: UInt8) {

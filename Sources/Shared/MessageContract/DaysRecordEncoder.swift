@@ -47,12 +47,13 @@ public struct DaysRecord: Hashable, Sendable {
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reserving: 192 + days.count * 160)
         var month = MonthMemo()
-        encode(into: &writer, &month)
+        encode(taking: nil, into: &writer, &month)
         return writer.bytes
     }
 
-    /// Appends the record's value; an empty `observed_at` and `origin` are left out.
-    func encode(into writer: inout JSONWriter, _ month: inout MonthMemo) {
+    /// Appends the record's value; an empty `observed_at` and `origin` are left out. `text` stands for `days` if it is
+    /// given.
+    func encode(taking text: DaysRecordText?, into writer: inout JSONWriter, _ month: inout MonthMemo) {
         writer.beginObject()
         writer.key("source")
         writer.string(source.name)
@@ -62,14 +63,30 @@ public struct DaysRecord: Hashable, Sendable {
         }
         if let observedAt {
             writer.key("observed_at")
-            writer.string(ascii: observedAt.ascii)
+            writer.value(room: 32) { start in
+                var place = TextPlace(start)
+                place.put("\"")
+                place.put(observedAt, &month)
+                place.put("\"")
+                return place.count
+            }
         }
         writer.key("time_zone")
         writer.string(timeZone)
         writer.key("local_date")
-        writer.string(ascii: localDate.ascii)
+        writer.value(room: 16) { start in
+            var place = TextPlace(start)
+            place.put("\"")
+            place.put(localDate, &month)
+            place.put("\"")
+            return place.count
+        }
         writer.key("days")
-        DaysText.shared.write(days, into: &writer, &month)
+        if let text {
+            text.write(into: &writer)
+        } else {
+            DaysText.shared.write(days, into: &writer, &month)
+        }
         writer.endObject()
     }
 
@@ -93,6 +110,39 @@ extension CalendarDay {
     }
 }
 
+extension TextPlace {
+    /// `YYYY-MM-DD`.
+    @inline(__always)
+    fileprivate mutating func put(_ day: CalendarDay, _ month: inout MonthMemo) {
+        let (prefix, number) = month.write(day)
+        // In memory as they are to be written, whatever the machine's order.
+        put(UInt64(littleEndian: prefix))
+        put(twoDigits: number)
+    }
+
+    /// The same as the instant's `ascii`.
+    @inline(__always)
+    fileprivate mutating func put(_ instant: Instant, _ month: inout MonthMemo) {
+        guard instant.microseconds >= 0 else { return put(ascii: instant.ascii) }
+        let seconds = instant.microseconds / 1_000_000
+        let micros = UInt32(truncatingIfNeeded: instant.microseconds &- seconds &* 1_000_000)
+        let day = seconds / 86_400
+        let secondOfDay = UInt32(truncatingIfNeeded: seconds &- day &* 86_400)
+        put(CalendarDay(daysSinceEpoch: Int32(clamping: day)), &month)
+        put("T")
+        put(twoDigits: secondOfDay / 3600)
+        put(":")
+        put(twoDigits: secondOfDay / 60 % 60)
+        put(":")
+        put(twoDigits: secondOfDay % 60)
+        put(".")
+        put(twoDigits: micros / 10_000)
+        put(twoDigits: micros / 100 % 100)
+        put(twoDigits: micros % 100)
+        put("Z")
+    }
+}
+
 /// Encodes record after record in memory that is used again. One belongs to one thread.
 public final class DaysRecordWriter {
     private var writer = JSONWriter(reserving: 8 << 10)
@@ -102,9 +152,12 @@ public final class DaysRecordWriter {
     public init() {}
 
     /// The same as the record's `encoded()`. The next call uses the array's memory again if nobody holds it by then.
-    public func encode(_ record: DaysRecord) -> [UInt8] {
+    ///
+    /// `text` is the array of days as `encoded()` would write it, for those who have it: then the record's own days are
+    /// not looked at.
+    public func encode(_ record: DaysRecord, taking text: DaysRecordText? = nil) -> [UInt8] {
         writer.reset()
-        record.encode(into: &writer, &month)
+        record.encode(taking: text, into: &writer, &month)
         writer.copy(into: &value)
         return value
     }

@@ -15,39 +15,47 @@ public final class ZoneTable {
     private let directory: String
     /// Open addressing; -1 is empty.
     private var slots: [Int32]
-    private var zones: [CachedZone] = []
+    private var zones: [KnownZone] = []
 
     public init(directory: String? = nil) {
         self.directory = directory ?? environmentValue("TZDIR") ?? Self.defaultDirectory
         slots = Array(repeating: -1, count: Self.slotCount)
     }
 
-    /// Seconds east of UTC in that zone at that moment; nil for a name that is not a zone of the database.
-    public func offset(_ name: Span<UInt8>, at instant: Instant) -> Int? {
+    /// The zone of that name; nil for a name that is not a zone of the database.
+    public func zone(_ name: Span<UInt8>) -> KnownZone? {
         guard name.count > 0, name.count <= Self.longestName else { return nil }
-        let seconds = instant.microseconds / 1_000_000
         var slot = Self.hash(name) & (Self.slotCount - 1)
         while slots[slot] >= 0 {
-            let index = Int(slots[slot])
-            if zones[index].isNamed(name) { return zones[index].offset(at: seconds) }
+            let zone = zones[Int(slots[slot])]
+            if zone.isNamed(name) { return zone }
             slot = (slot + 1) & (Self.slotCount - 1)
         }
-        return load(name, into: slot)?.offset(at: seconds)
+        return load(name, into: slot)
+    }
+
+    public func zone(_ name: String) -> KnownZone? {
+        var name = name
+        return name.withUTF8 { zone($0.span) }
+    }
+
+    /// Seconds east of UTC in that zone at that moment; nil for a name that is not a zone of the database.
+    public func offset(_ name: Span<UInt8>, at instant: Instant) -> Int? {
+        zone(name)?.offset(at: instant)
     }
 
     public func offset(_ name: String, at instant: Instant) -> Int? {
-        var name = name
-        return name.withUTF8 { offset($0.span, at: instant) }
+        zone(name)?.offset(at: instant)
     }
 
-    private func load(_ name: Span<UInt8>, into slot: Int) -> CachedZone? {
+    private func load(_ name: Span<UInt8>, into slot: Int) -> KnownZone? {
         guard Self.isPlausible(name) else { return nil }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(name.count)
         for index in 0..<name.count { bytes.append(name[index]) }
         let path = directory + "/" + String(decoding: bytes, as: UTF8.self)
         guard let file = readFile(path, limit: 256 << 10), let zone = Zone(compiled: file) else { return nil }
-        let cached = CachedZone(name: bytes, zone: zone)
+        let cached = KnownZone(bytes, zone)
         // The database has some 600 names; more would be somebody's own files.
         if zones.count >= Self.mostZones {
             zones.removeAll()
@@ -79,33 +87,51 @@ public final class ZoneTable {
         return (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(name[0])
     }
 
+    /// Of the name's length, its first and its last eight bytes, and those in between four by four: names are hardly
+    /// longer.
     @inline(__always)
     private static func hash(_ name: Span<UInt8>) -> Int {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for index in 0..<name.count { hash = (hash ^ UInt64(name[index])) &* 0x100_0000_01b3 }
-        return Int(truncatingIfNeeded: hash >> 20)
+        let bytes = name.bytes
+        let factor: UInt64 = 0x9e37_79b9_7f4a_7c15
+        var hash = UInt64(name.count)
+        func mix(_ word: UInt64) { hash = (hash ^ word ^ hash >> 29) &* factor }
+        if name.count >= 8 {
+            for offset in stride(from: 0, to: name.count - 8, by: 4) {
+                mix(bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            }
+            mix(bytes.unsafeLoadUnaligned(fromByteOffset: name.count - 8, as: UInt64.self))
+        } else {
+            for index in 0..<name.count { mix(UInt64(name[index])) }
+        }
+        return Int(truncatingIfNeeded: hash >> 40)
     }
 }
 
-/// A zone with the stretch of constant offset that was asked for last: nearly every question falls into it.
-private final class CachedZone {
-    private let name: [UInt8]
+/// A zone of the table, which belongs to the table's thread. It keeps the stretch of constant offset that was asked for
+/// last: nearly every question falls into it.
+public final class KnownZone {
+    public let name: String
+    private let bytes: [UInt8]
     private let zone: Zone
     private var stretch: Zone.Stretch
 
-    init(name: [UInt8], zone: Zone) {
-        self.name = name
+    init(_ name: [UInt8], _ zone: Zone) {
+        bytes = name
+        self.name = String(decoding: name, as: UTF8.self)
         self.zone = zone
         stretch = zone.stretch(at: 0)
     }
 
     func isNamed(_ other: Span<UInt8>) -> Bool {
-        guard name.count == other.count else { return false }
-        for index in 0..<name.count where name[index] != other[index] { return false }
-        return true
+        guard bytes.count == other.count else { return false }
+        var difference: UInt8 = 0
+        for index in 0..<bytes.count { difference |= bytes[index] ^ other[index] }
+        return difference == 0
     }
 
-    func offset(at seconds: Int64) -> Int {
+    /// Seconds east of UTC at that moment.
+    public func offset(at instant: Instant) -> Int {
+        let seconds = instant.microseconds / 1_000_000
         if seconds < stretch.from || seconds >= stretch.until { stretch = zone.stretch(at: seconds) }
         return stretch.offset
     }

@@ -205,6 +205,7 @@ struct ParserState {
 
 extension ByteRange {
     /// Adds a piece that llhttp found; the pieces of one name or value follow each other.
+    @inline(__always)
     fileprivate mutating func extend(_ at: UnsafePointer<CChar>, _ length: Int, from base: UnsafeMutableRawPointer) {
         let offset = UInt32(clamping: UnsafeRawPointer(at) - UnsafeRawPointer(base))
         if count == 0 { start = offset }
@@ -228,11 +229,7 @@ extension ParserState {
             guard isPlain, !head.hasRepeated(.transferEncoding), !head.isHTTP10 else { return .framing }
         }
         if head.hasRepeated(.host) || !head.has(.host) && !head.isHTTP10 { return .host }
-        for header in [HTTPKnownHeader.authorization, .contentType, .contentEncoding, .expect]
-        where head.hasRepeated(header) {
-            return .repeatedHeader
-        }
-        return nil
+        return head.hasRepeatedSingle ? .repeatedHeader : nil
     }
 
     private mutating func checkHeaders() -> Refusal? {
