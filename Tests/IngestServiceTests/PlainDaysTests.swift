@@ -92,7 +92,7 @@ import TimeZones
         ]
     )
     func `days that stand as a record has them are not written anew`(days: String) throws {
-        _ = try agreed(Array(#" { "source" : "manual" , "days":[\#(days)] }"#.utf8))
+        _ = try agreed(Array(#" { "source": "manual" , "days":[\#(days)] }"#.utf8))
         let taken = try #require(decoder.recordText)
         #expect(taken.text.count == days.utf8.count + 2)
         // Numbers of the body before are not this one's.

@@ -97,21 +97,18 @@ import Testing
         let record = DaysRecord(source: .manual, timeZone: "UTC", localDate: date, days: days)
         var bare = record
         bare.days = []
-        let texts: [(String, [DaysRecordText.Number])] = [
-            (#"[{"date":"2026-02-27","steps":1},{"date":"2026-02-27","water_ml":0.5}]"#, []),
-            (
-                #"[{"date":"2026-02-27","steps":1.0},{"date":"2026-02-27","water_ml":0.5}]"#,
-                [.init(from: 29, to: 32, tenths: 10)]
-            ),
-            (
-                #"[{"date":"2026-02-27","steps":1.0},{"date":"2026-02-27","water_ml": 0.5}]"#,
-                [.init(from: 29, to: 32, tenths: 10), .init(from: 66, to: 70, tenths: 5)]
-            ),
-        ]
         let writer = DaysRecordWriter()
-        for (text, numbers) in texts {
-            let bytes = Array(text.utf8)
-            let made = bytes.withUnsafeBytes { writer.encode(bare, taking: DaysRecordText($0, numbers)) }
+        for (steps, water) in [("1", "0.5"), ("1.0", "0.5"), ("1.0", " 0.50"), ("1", "0.50")] {
+            let pieces = [
+                #"[{"date":"2026-02-27","steps":"#, steps, #"},{"date":"2026-02-27","water_ml":"#, water, "}]",
+            ]
+            let ends = pieces.indices.map { pieces[...$0].joined().utf8.count }
+            var numbers: [DaysRecordText.Number] = []
+            if steps != "1" { numbers.append(.init(from: ends[0], to: ends[1], tenths: 10)) }
+            if water != "0.5" { numbers.append(.init(from: ends[2], to: ends[3], tenths: 5)) }
+            let made = Array(pieces.joined().utf8).withUnsafeBytes {
+                writer.encode(bare, taking: DaysRecordText($0, numbers))
+            }
             #expect(made == record.encoded())
         }
     }
