@@ -23,21 +23,26 @@ final class DaysTarget: FuzzTarget {
             fallbackZone: "UTC"
         )
         try withPadded(input) { body in
-            for record in records(of: body, context) { try readBack(record) }
+            for record in try records(of: body, context) { try readBack(record) }
             let quick = outcome { () throws(RequestProblem) in try decoder.decode(padded: body, context) }
             let general = outcome { () throws(RequestProblem) in try decoder.decodeTree(padded: body, context) }
             try check(quick == general, "the two ways to read a body differ")
         }
     }
 
-    private func records(of body: UnsafeRawBufferPointer, _ context: DaysContext) -> [RoutePlan.Record] {
-        do throws(RequestProblem) {
+    private func records(of body: UnsafeRawBufferPointer, _ context: DaysContext) throws -> [RoutePlan.Record] {
+        do {
             let request = try decoder.decode(padded: body, context)
             let answer = DaysAnswer(request, event: FuzzSamples.event)
             _ = answer.body(positions: [])
-            return try LanePlan(request).plan(for: FuzzSamples.user, answer: answer).records
-        } catch {
-            _ = error.response
+            let plan = try LanePlan(request)
+            if let text = decoder.recordText {
+                let taken = try LanePlan(request, taking: text)
+                try check(taken.records == plan.records, "days taken from the body differ from those that are written")
+            }
+            return plan.plan(for: FuzzSamples.user, answer: answer).records
+        } catch let problem as RequestProblem {
+            _ = problem.response
             return []
         }
     }
