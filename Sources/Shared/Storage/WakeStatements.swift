@@ -49,7 +49,8 @@ enum WakeStatements {
         """
 
     /// $1 users, $2 due, $3 last wake, $4 the one before, $5 unanswered, $6 struck, $7 claim, $8 claimed until, $9 places
-    /// that were read behind the accounts' locks. Every row has to be met: see `WakeStore.requireUpdated`.
+    /// that were read behind the accounts' locks. Every row has to be met: see `WakeStore.requireUpdated`. The user is
+    /// compared in a way that no index can serve: on small tables the planner would take that for as cheap as the place.
     static let updateSchedules = """
         UPDATE wake_schedule AS held
         SET due_at = new.due_at, last_wake_at = new.last_wake_at, previous_wake_at = new.previous_wake_at,
@@ -58,7 +59,7 @@ enum WakeStatements {
         FROM unnest(
             $1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int2[], $6::int8[], $7::int8[], $8::int8[], $9::tid[]
         ) AS new (user_id, due_at, last_wake_at, previous_wake_at, unanswered, struck_at, claim, claimed_until, place)
-        WHERE held.ctid = new.place AND held.user_id = new.user_id
+        WHERE held.ctid = new.place AND held.user_id IS NOT DISTINCT FROM new.user_id
         """
 
     /// $1 users, $2 wakes, $3 campaign, $4 claims, $5 worker, $6 tokens, $7 platforms, $8 app versions.
