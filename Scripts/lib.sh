@@ -8,7 +8,7 @@ built_stamp=$root/.build/daybook-release-is-built
 readonly root tool built_stamp
 
 # What the first release build takes on two cores, as the scripts announce it.
-readonly first_build_time="one to two minutes on two cores"
+readonly first_build_time="two to four minutes on two cores"
 readonly needed_swift="6.3"
 
 say() { printf '%s\n' "$*" >&2; }

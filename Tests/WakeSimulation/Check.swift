@@ -68,11 +68,12 @@ extension WakeSimulation {
         }
     }
 
-    /// Accepted wakes in a row, back from the one before `place`, since the last push that was seen.
+    /// Accepted wakes in a row, back from the one before `place`, since the last push that was seen. A push that was
+    /// received up to a minute before a wake answers it: it was applied behind it, or there had been no wake.
     private func strikes(before place: Int, _ spent: [Phone.Send], _ lastPush: Int64) -> Int {
         var strikes = 0
         for send in spent[..<place].reversed() {
-            guard send.wakeAt >= lastPush else { break }
+            guard send.wakeAt > lastPush + Self.minute else { break }
             if isStrike(send) { strikes += 1 }
         }
         return strikes
@@ -119,7 +120,7 @@ extension WakeSimulation {
                 if phone.withoutToken?.lowerBound != send.endedAt { retryAt += 900 * Self.second }
             } else {
                 lastWake = now
-                if isStrike(send) { strikes += 1 }
+                if isStrike(send), now > lastPush + Self.minute { strikes += 1 }
             }
             place += 1
         }

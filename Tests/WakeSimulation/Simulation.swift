@@ -68,6 +68,7 @@ public struct WakeSimulation {
     }
 
     static let second: Int64 = 1_000_000
+    static let minute: Int64 = 60 * second
     static let hour: Int64 = 3_600 * second
     static let day: Int64 = 24 * hour
     static let leaseSeconds = 60
