@@ -64,13 +64,13 @@ final class LanePool: Service {
         let prefix = configuration.kafka.topicPrefix
         // Each kind is a consumer group of its own, so that neither a back-fill nor a large deletion delays today.
         let pressure = LivePressure()
-        let lanes = configuration.liveLanes + configuration.historyLanes + 2
         let kinds: [(name: String, topic: Topic, reads: RecordReader.Kind, count: Int, role: Lane.Role)] = [
             ("live", .daysLive, .days, configuration.liveLanes, .live(pressure)),
             ("history", .daysHistory, .days, configuration.historyLanes, .history(pressure)),
             ("accounts", .accounts, .accounts, 1, .apart),
             ("devices", .devices, .devices, 1, .apart),
         ]
+        let share = LaneFactory.Share(lanes: kinds.reduce(0) { $0 + $1.count }, kinds: kinds.count)
         for kind in kinds {
             for number in 0..<kind.count {
                 let name = "\(kind.name)-\(number)"
@@ -82,7 +82,7 @@ final class LanePool: Service {
                     topic: kind.topic.name(prefix: prefix),
                     reads: kind.reads,
                     role: kind.role,
-                    share: LaneFactory.Share(lanes: lanes, kinds: kinds.count),
+                    share: share,
                     metrics: metrics,
                     log: log.with([.lane: .text(name)])
                 )

@@ -91,7 +91,7 @@ import Testing
 
     @Test(arguments: [180, 3 * 3600, 79 * 365 * 86_400])
     func `B6 a reading from the future is taken as of now, and does not win for ever`(seconds: Int) throws {
-        let now = Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+        let now = Instant.present
         let future = now.advanced(bySeconds: seconds)
         try person.post(.appleHealth, observed: future.description, json(day, 5000))
         #expect(try person.canonical(day)?.values == [.steps: 50_000])

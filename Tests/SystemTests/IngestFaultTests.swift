@@ -241,10 +241,7 @@ import Testing
         try Eventually.holds("the first day is applied", seconds: 60) { try steps() == 10_000 }
         cluster.stop()
         #expect(try ingest.post(IngestUnderTest.body(steps: 1500)).status == 202)
-        // By a batch, or by a look that came before it.
-        try Eventually.holds("the worker notices", seconds: 60) {
-            worker.output.contains("database is away") || worker.output.contains("the database can't be used")
-        }
+        try Eventually.holds("the worker notices", seconds: 60) { worker.saysDatabaseIsAway }
         for number in 1...20 { #expect(try ingest.post(IngestUnderTest.body(steps: 2000 + number)).status == 202) }
         #expect(try ingest.admin("/readyz").status == 200)
         try cluster.start()

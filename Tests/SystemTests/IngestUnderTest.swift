@@ -130,7 +130,7 @@ final class IngestUnderTest {
         secret: String = IngestUnderTest.secret
     ) throws -> String {
         let minter = try TokenMinter(TokenPolicy(hmacKeys: [Array(secret.utf8)]))
-        let now = Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+        let now = Instant.present
         return try minter.mint(
             subject: user.description,
             role: role,

@@ -134,7 +134,7 @@ import Testing
         try pipeline.waitUntilApplied(worker: worker)
         #expect(try pipeline.hash() == without)
         // What comes after the deletion counts. By the clock: that one is the command's, and the suite may have begun long ago.
-        let later = Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000)).advanced(bySeconds: 600)
+        let later = Instant.present.advanced(bySeconds: 600)
         try publisher.publish(alice, .oura, receivedAt: later, localDate: today, [(today, [.steps: 20])])
         try publisher.flush()
         try pipeline.waitUntilApplied(worker: worker)

@@ -15,7 +15,7 @@ struct PipelineUnderTest {
     let partitions: Int
 
     static let today = CalendarDay(daysSinceEpoch: Int32(Date().timeIntervalSince1970 / 86_400))
-    static let now = Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+    static let now = Instant.present
 
     /// - Parameters:
     ///   - kind: of the broker.
@@ -135,5 +135,13 @@ struct PipelineUnderTest {
     /// The headers of the dead letters that are there.
     func deadLetters() throws -> [[String: String]] {
         try kafka.records(in: Topic.deadLetters.name(prefix: ""), partitions: partitions).map(\.headers)
+    }
+}
+
+extension ServiceProcess {
+    /// A worker has noticed: by a batch, or by a look that came before one.
+    var saysDatabaseIsAway: Bool {
+        let output = output
+        return output.contains("database is away") || output.contains("the database can't be used")
     }
 }

@@ -38,7 +38,7 @@ final class WakeWorkerUnderTest {
         try? FileManager.default.removeItem(atPath: folder)
     }
 
-    static var now: Instant { Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000)) }
+    static var now: Instant { .present }
 
     static func hoursAgo(_ hours: Double) -> Instant { now.advanced(bySeconds: -Int(hours * 3600)) }
 

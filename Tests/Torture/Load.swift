@@ -127,7 +127,7 @@ final class Load: Sendable {
         let subject = post.isConnector ? "connector" : post.user
         if let token = tokens[subject] { return token }
         let minter = try TokenMinter(TokenPolicy(hmacKeys: [Array(settings.secret.utf8)]))
-        let now = Instant(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+        let now = Instant.present
         let token = try minter.mint(
             subject: subject,
             role: post.isConnector ? .connector : .user,

@@ -99,12 +99,6 @@ public struct RecordPositions: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     /// The token as a JSON string.
     func writeToken(into writer: inout JSONWriter) {
-        writer.value(room: tokenRoom + 2) { start in
-            var place = TextPlace(start)
-            place.put("\"")
-            place.put { writeToken(to: $0) }
-            place.put("\"")
-            return place.count
-        }
+        writer.plainString(room: tokenRoom) { place in place.put { writeToken(to: $0) } }
     }
 }

@@ -4,18 +4,11 @@ import MessageContract
 
 /// The members of a request's top level, each at most once; unknown ones are ignored.
 struct RequestFields {
-    private enum Field {
-        /// Left out, or null, which is the same.
-        case nothing
-        case text(JSONText)
-        case somethingElse
-    }
-
-    private var source = Field.nothing
-    private var origin = Field.nothing
-    private var observedAt = Field.nothing
-    private var timeZone = Field.nothing
-    private var zeros = Field.nothing
+    private var source = JSONTextMember.nothing
+    private var origin = JSONTextMember.nothing
+    private var observedAt = JSONTextMember.nothing
+    private var timeZone = JSONTextMember.nothing
+    private var zeros = JSONTextMember.nothing
     private(set) var days: JSONValue?
 
     /// Nothing is given yet.
@@ -45,14 +38,14 @@ struct RequestFields {
     }
 
     private static func set(
-        _ field: inout Field,
+        _ field: inout JSONTextMember,
         _ value: JSONValue,
         _ seen: inout UInt8,
         _ bit: UInt8,
         _ name: String
     ) throws(RequestProblem) {
         try see(&seen, bit, name)
-        if let text = value.text { field = .text(text) } else if !value.isNull { field = .somethingElse }
+        field = JSONTextMember(value)
     }
 
     /// The fields that are texts, in the order of `set`'s numbers.
@@ -71,7 +64,7 @@ struct RequestFields {
     }
 
     /// The text of an optional field; null is the same as leaving it out.
-    private static func text(_ field: Field, _ name: String) throws(RequestProblem) -> JSONText? {
+    private static func text(_ field: JSONTextMember, _ name: String) throws(RequestProblem) -> JSONText? {
         switch field {
         case .nothing: nil
         case .text(let text): text

@@ -5,8 +5,8 @@ enum RequestBytes {
     /// `application/json`, with any parameters; a missing header is taken for it.
     static func isJSON(contentType: UnsafeRawBufferPointer?) -> Bool {
         guard let contentType else { return true }
-        if contentType.equals("application/json") { return true }
         let expected: StaticString = "application/json"
+        if contentType.equals(expected) { return true }
         let length = expected.utf8CodeUnitCount
         guard contentType.count >= length else { return false }
         for index in 0..<length {

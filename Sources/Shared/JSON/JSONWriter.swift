@@ -79,6 +79,19 @@ public struct JSONWriter: ~Copyable {
         needsComma = true
     }
 
+    /// A string of which nothing has to be escaped, put together in place; `room` bytes at most.
+    @inlinable
+    @inline(__always)
+    public mutating func plainString(room: Int, _ put: (inout TextPlace) -> Void) {
+        value(room: room + 2) { start in
+            var place = TextPlace(start)
+            place.put("\"")
+            put(&place)
+            place.put("\"")
+            return place.count
+        }
+    }
+
     public mutating func string(_ text: String) {
         var text = text
         text.withUTF8 { string($0) }

@@ -63,24 +63,12 @@ public struct DaysRecord: Hashable, Sendable {
         }
         if let observedAt {
             writer.key("observed_at")
-            writer.value(room: 32) { start in
-                var place = TextPlace(start)
-                place.put("\"")
-                place.put(observedAt, &month)
-                place.put("\"")
-                return place.count
-            }
+            writer.plainString(room: 30) { $0.put(observedAt, &month) }
         }
         writer.key("time_zone")
         writer.string(timeZone)
         writer.key("local_date")
-        writer.value(room: 16) { start in
-            var place = TextPlace(start)
-            place.put("\"")
-            place.put(localDate, &month)
-            place.put("\"")
-            return place.count
-        }
+        writer.plainString(room: 14) { $0.put(localDate, &month) }
         writer.key("days")
         if let text {
             text.write(into: &writer)

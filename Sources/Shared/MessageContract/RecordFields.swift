@@ -18,17 +18,10 @@ struct RecordFields {
         }
     }
 
-    enum Field {
-        /// Left out, or null, which is the same.
-        case nothing
-        case text(JSONText)
-        case somethingElse
-    }
-
-    private var source = Field.nothing
-    private var origin = Field.nothing
-    private var observedAt = Field.nothing
-    private var localDate = Field.nothing
+    private var source = JSONTextMember.nothing
+    private var origin = JSONTextMember.nothing
+    private var observedAt = JSONTextMember.nothing
+    private var localDate = JSONTextMember.nothing
     private(set) var days: JSONValue?
     private var seen: UInt8 = 0
 
@@ -39,15 +32,13 @@ struct RecordFields {
         var object = object
         while let (key, value) = object.next() {
             guard let member = Member(key) else { continue }
-            let field: Field =
-                if let text = value.text { .text(text) } else { value.isNull ? .nothing : .somethingElse }
-            guard set(member, field) else { throw .duplicateKey }
+            guard set(member, JSONTextMember(value)) else { throw .duplicateKey }
             if member == .days { days = value }
         }
     }
 
     /// False where the member was given already.
-    mutating func set(_ member: Member, _ field: Field) -> Bool {
+    mutating func set(_ member: Member, _ field: JSONTextMember) -> Bool {
         guard seen & 1 << member.rawValue == 0 else { return false }
         seen |= 1 << member.rawValue
         switch member {
