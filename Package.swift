@@ -180,7 +180,7 @@ let unitTests: [Target] = [
         "Daybook",
         [
             "Aggregation", "AggregatorWorker", "Configuration", "Daybook", "DevelopmentStack", "Domain", "Kafka",
-            "MessageContract", "Storage",
+            "MessageContract", "Observability", "Storage",
         ]
     ),
 ]

@@ -70,7 +70,14 @@ final class LanePool: Service {
             ("accounts", .accounts, .accounts, 1, .apart),
             ("devices", .devices, .devices, 1, .apart),
         ]
-        let share = LaneFactory.Share(lanes: kinds.reduce(0) { $0 + $1.count }, kinds: kinds.count)
+        let share = LaneFactory.Share(
+            lanes: kinds.reduce(0) { $0 + $1.count },
+            kinds: kinds.count,
+            partitions: PartitionCounts(
+                kinds.map { $0.topic.name(prefix: prefix) },
+                properties: configuration.kafka.clientProperties
+            )
+        )
         for kind in kinds {
             for number in 0..<kind.count {
                 let name = "\(kind.name)-\(number)"
@@ -161,10 +168,8 @@ struct LaneFactory: Sendable {
         let lanes: Int
         /// How many topics they read.
         let kinds: Int
+        let partitions: PartitionCounts
     }
-
-    /// In milliseconds. A lane that starts while no broker answers waits this long, and then in its group.
-    private static let askPatience: Int32 = 3000
 
     let configuration: AggregatorConfiguration
     let name: String
@@ -246,14 +251,11 @@ struct LaneFactory: Sendable {
     }
 
     private var memory: LaneMemory {
-        // A topic that is not there yet, or no broker that answers: the lane joins its group and waits.
-        let partitions = try? KafkaAdmin(properties: kafkaProperties, log: { _ in })
-            .partitionCount(of: topic, timeoutMilliseconds: Self.askPatience)
-        return LaneMemory(
+        LaneMemory(
             processBytes: configuration.bufferBytes,
             lanes: share.lanes,
             kinds: share.kinds,
-            partitions: partitions
+            partitions: share.partitions.count(of: topic)
         )
     }
 
@@ -274,10 +276,7 @@ struct LaneFactory: Sendable {
         try DatabaseSession.open(configuration.database, name: "aggregator \(name)", BatchStore.sessionSettings)
     }
 
-    private var kafkaProperties: KafkaProperties.List {
-        [("bootstrap.servers", configuration.kafka.brokers)]
-            + configuration.kafka.properties.map { ($0.name, $0.value.reveal()) }
-    }
+    private var kafkaProperties: KafkaProperties.List { configuration.kafka.clientProperties }
 
     private var forward: KafkaLog {
         let log = log

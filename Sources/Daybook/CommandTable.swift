@@ -11,7 +11,7 @@ enum CommandTable {
         VerifyCommand.self, RecomputeCommand.self,
         DeadLettersListCommand.self, DeadLettersShowCommand.self, DeadLettersRedriveCommand.self,
         DeadLettersDropCommand.self, DeadLettersReleaseCommand.self,
-        MigrateCommand.self, ConfigCommand.self, PlanCommand.self, BrokerCommand.self, PushStandInCommand.self,
-        CompletionCommand.self,
+        MigrateCommand.self, ConfigCommand.self, MetricsCommand.self, PlanCommand.self, BrokerCommand.self,
+        PushStandInCommand.self, CompletionCommand.self,
     ]
 }

@@ -204,11 +204,8 @@ public final class IngestServer: Service {
 
 extension IngestServer {
     private var kafkaProperties: [(String, String)] {
-        [
-            ("bootstrap.servers", configuration.kafka.brokers),
-            // Bounds the memory that waits for a broker that is away; beyond it requests get 503 at once.
-            ("queue.buffering.max.kbytes", "131072"),
-        ] + configuration.kafka.properties.map { ($0.name, $0.value.reveal()) }
+        // Bounds the memory that waits for a broker that is away; beyond it requests get 503 at once.
+        [("queue.buffering.max.kbytes", "131072")] + configuration.kafka.clientProperties
     }
 
     private func makeLimiter() -> RateLimiter? {

@@ -152,6 +152,36 @@ import Testing
             #expect(fates.indices.filter { fates[$0] == .won } == (winner.map { [$0] } ?? []))
         }
     }
+
+    @Test func `a day of two rows is what the explanation says, whichever two sources`() {
+        var generator = SeededGenerator(seed: 12)
+        for left in Source.allCases {
+            for right in Source.allCases where left.rawValue <= right.rawValue {
+                for _ in 0..<40 {
+                    var values: (MetricValues, MetricValues) = ([:], [:])
+                    for metric in Metric.allCases {
+                        if Int.random(in: 0..<4, using: &generator) > 0 {
+                            values.0[metric] = Int32.random(in: 0...3, using: &generator)
+                        }
+                        if Int.random(in: 0..<4, using: &generator) > 0 {
+                            values.1[metric] = Int32.random(in: 0...3, using: &generator)
+                        }
+                    }
+                    let rows = [row(left, values.0), row(right, values.1, origin: left == right ? "b" : "")]
+                    let day = CanonicalDay(resolving: rows, preferences: Preferences())
+                    for metric in Metric.allCases {
+                        let candidates = rows.compactMap { row in
+                            row.state.values[metric].map { Candidate(provenance: row.provenance, tenths: $0) }
+                        }
+                        let fates = Resolution.explain(metric, candidates, pin: nil)
+                        let winner = fates.firstIndex(of: .won).map { candidates[$0] }
+                        #expect(day.winner(of: metric) == winner?.provenance, "\(left) and \(right), \(metric)")
+                        #expect(day.values[metric] == winner?.tenths)
+                    }
+                }
+            }
+        }
+    }
 }
 
 @Suite struct `The metric ledger` {

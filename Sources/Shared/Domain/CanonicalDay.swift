@@ -84,8 +84,9 @@ public struct CanonicalDay: Hashable, Sendable {
 
         init(_ rows: [SourceRow], _ preferences: Preferences) {
             var finality = Finality()
-            for metric in Self.metrics(of: rows) {
-                guard let winner = Self.winner(metric, rows, preferences) else { continue }
+            let judge = Judge(rows, preferences)
+            for metric in judge.metrics {
+                guard let winner = judge.winner(metric) else { continue }
                 values[metric] = rows[winner].state.values[metric]
                 givers[metric.index] = UInt16(clamping: winner)
                 finality.meet(metric, rows[winner])
@@ -98,8 +99,9 @@ public struct CanonicalDay: Hashable, Sendable {
         func isChoice(of others: [SourceRow], _ preferences: Preferences, insteadOf rows: [SourceRow]) -> Bool {
             var mask: MetricSet = []
             var finality = Finality()
-            for metric in Self.metrics(of: others) {
-                guard let winner = Self.winner(metric, others, preferences) else { continue }
+            let judge = Judge(others, preferences)
+            for metric in judge.metrics {
+                guard let winner = judge.winner(metric) else { continue }
                 guard values[metric] == others[winner].state.values[metric],
                     rows[Int(givers[metric.index])].provenance == others[winner].provenance
                 else { return false }
@@ -108,14 +110,41 @@ public struct CanonicalDay: Hashable, Sendable {
             }
             return mask == values.mask && finality.isFinal == isFinal
         }
+    }
 
-        private static func metrics(of rows: [SourceRow]) -> MetricSet {
+    /// Whose value of a metric counts among some rows.
+    private struct Judge {
+        private let rows: [SourceRow]
+        private let preferences: Preferences
+        /// Where there are two rows and no pins.
+        private let duel: (rule: Duel, left: MetricValues, right: MetricValues)?
+
+        init(_ rows: [SourceRow], _ preferences: Preferences) {
+            self.rows = rows
+            self.preferences = preferences
+            guard rows.count == 2, preferences.pins.isEmpty,
+                let rule = Duel.of(rows[0].provenance.source, rows[1].provenance.source)
+            else {
+                duel = nil
+                return
+            }
+            duel = (rule, rows[0].state.values, rows[1].state.values)
+        }
+
+        /// All that any row has.
+        var metrics: MetricSet {
             var mask: MetricSet = []
             for index in rows.indices { mask.formUnion(rows[index].state.values.mask) }
             return mask
         }
 
-        private static func winner(_ metric: Metric, _ rows: [SourceRow], _ preferences: Preferences) -> Int? {
+        /// The index of the row that wins; nil where none has the metric.
+        func winner(_ metric: Metric) -> Int? {
+            if let duel {
+                guard let left = duel.left[metric] else { return duel.right.mask.has(metric) ? 1 : nil }
+                guard let right = duel.right[metric] else { return 0 }
+                return duel.rule.isRight(metric, left: left, right: right) ? 1 : 0
+            }
             let pin = preferences.pins.isEmpty ? nil : preferences.pinnedSource(for: metric)
             return Resolution.winner(metric, in: rows, pin: pin)
         }

@@ -169,7 +169,7 @@ public enum Resolution {
     }
 
     /// From here on a source counts only where no other was found.
-    private static let fallbackRank = 1000
+    static let fallbackRank = 1000
 
     /// By the metrics' numbers, then the sources': the ranks without a pin.
     private static let ranks: [Int] = {
@@ -185,7 +185,12 @@ public enum Resolution {
     private static let largestSource = Int(Source.allCases.map(\.rawValue).max() ?? 0)
 
     private static func rank(_ source: Source, _ metric: Metric, pin: Source?) -> Int {
-        source == pin ? -1 : ranks[metric.index * (largestSource + 1) + Int(source.rawValue)]
+        source == pin ? -1 : rank(source, metric)
+    }
+
+    /// Where the source stands in the metric's order; the smallest comes first.
+    static func rank(_ source: Source, _ metric: Metric) -> Int {
+        ranks[metric.index * (largestSource + 1) + Int(source.rawValue)]
     }
 
     private static func rank(_ source: Source, _ definition: MetricDefinition, pin: Source?) -> Int {

@@ -9,15 +9,16 @@ public final class MetricsRegistry: Sendable {
     private let families = Mutex<[String: MetricFamily]>([:])
     private let build: BuildInfo
 
+    public static let buildInfo = MetricDescription(
+        "daybook_build_info",
+        .gauge,
+        help: "Always 1; the labels name the build.",
+        labels: ["version", "build"]
+    )
+
     public init(build: BuildInfo = .current) {
         self.build = build
-        let info = MetricDescription(
-            "daybook_build_info",
-            .gauge,
-            help: "Always 1; the labels name the build.",
-            labels: ["version", "build"]
-        )
-        gauge(info, [build.version.description, String(build.number)]).set(1)
+        gauge(Self.buildInfo, [build.version.description, String(build.number)]).set(1)
     }
 
     /// - Parameters:

@@ -40,6 +40,11 @@ public struct KafkaConfiguration: Sendable {
         topicPrefix = reader.read(Settings.Kafka.topicPrefix)
         isDevelopmentBroker = reader.read(Settings.Kafka.developmentBroker)
     }
+
+    /// For a client of librdkafka, with secrets revealed.
+    public var clientProperties: [(String, String)] {
+        [("bootstrap.servers", brokers)] + properties.map { ($0.name, $0.value.reveal()) }
+    }
 }
 
 /// How to reach PostgreSQL, and how long it may take. All times are milliseconds.
