@@ -148,7 +148,7 @@ let unitTests: [Target] = [
     tests("Kafka", ["Kafka", "ServiceRuntime"]),
     tests("Postgres", ["Postgres"]),
     tests("Storage", ["Domain", "Storage"]),
-    tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "Storage"]),
+    tests("Aggregation", ["Aggregation", "Domain", "MessageContract", "ServiceRuntime", "Storage"]),
     tests("AdminServer", ["AdminServer", "Observability", "ServiceRuntime"]),
     tests(
         "Push",
@@ -171,7 +171,13 @@ let unitTests: [Target] = [
         path: "Fuzz",
         exclude: ["Entry", "http.dict", "json.dict", "records.dict"]
     ),
-    tests("AggregatorWorker", ["Aggregation", "AggregatorWorker", "Domain", "Observability", "Postgres", "Storage"]),
+    tests(
+        "AggregatorWorker",
+        [
+            "Aggregation", "AggregatorWorker", "Domain", "Kafka", "Observability", "Postgres", "ServiceRuntime",
+            "Storage",
+        ]
+    ),
     tests(
         "WakeWorker",
         ["Domain", "Observability", "Push", "ServiceRuntime", "Storage", "WakeRules", "WakeSimulation", "WakeWorker"]

@@ -15,6 +15,9 @@
 
 enum { batch = 256, answer_size = 4096, finest = 64, buckets = 64 * finest };
 
+// Seconds; longer than a request may take at any server here.
+enum { answer_patience = 15 };
+
 typedef struct {
     int fd;
     int is_waiting;
@@ -121,6 +124,14 @@ static long answer_length(const client *c) {
     return -1;
 }
 
+// Of a request that was sent inside the measured time, also where its answer came later.
+static void note_time(load *l, const client *c) {
+    if (l->measured_from == 0 || c->sent_at < l->measured_from) { return; }
+    const uint64_t taken = now() - c->sent_at;
+    l->counts[bucket(taken)]++;
+    if (taken > l->slowest) { l->slowest = taken; }
+}
+
 static void receive(load *l, client *c, int goes_on) {
     const ssize_t count = recv(c->fd, c->answer + c->filled, answer_size - c->filled, 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) { return; }
@@ -133,13 +144,9 @@ static void receive(load *l, client *c, int goes_on) {
     l->waiting--;
     if (memcmp(c->answer, "HTTP/1.1 202 ", 13) != 0) {
         l->result->refused++;
-    } else if (l->is_measured) {
-        l->result->accepted++;
-        if (c->sent_at >= l->measured_from) {
-            const uint64_t taken = now() - c->sent_at;
-            l->counts[bucket(taken)]++;
-            if (taken > l->slowest) { l->slowest = taken; }
-        }
+    } else {
+        if (l->is_measured) { l->result->accepted++; }
+        note_time(l, c);
     }
     if (!goes_on) { return; }
     if (l->plan->rate > 0) {
@@ -224,13 +231,24 @@ int load_run(const load_plan *plan, load_result *result) {
         result->server_cpu = load_cpu_seconds(plan->server) - server;
         result->own_cpu = load_cpu_seconds(getpid()) - own;
         l->is_measured = 0;
+        // What is on its way is waited for: a request that hangs counts, and the next run finds a quiet server.
+        const uint64_t sent_until = now();
+        serve_until(l, sent_until + nanoseconds(answer_patience), 0);
+        for (int i = 0; i < plan->connections; i++) {
+            if (clients[i].fd >= 0 && clients[i].is_waiting) {
+                result->unanswered++;
+                note_time(l, &clients[i]);
+            }
+        }
+        // What was due and could not be sent has waited, too.
+        if (plan->rate > 0 && l->due_at < sent_until && sent_until - l->due_at > l->slowest) {
+            l->slowest = sent_until - l->due_at;
+        }
         uint64_t timed = 0;
         for (size_t i = 0; i < buckets; i++) { timed += l->counts[i]; }
         result->p50 = quantile(l, timed, 0.5);
         result->p99 = quantile(l, timed, 0.99);
         result->slowest = (double)l->slowest / 1e9;
-        // What is on its way is waited for, so that the next run finds a quiet server.
-        serve_until(l, now() + nanoseconds(5), 0);
     }
     for (int i = 0; i < plan->connections; i++) {
         if (clients[i].fd >= 0) { close(clients[i].fd); }

@@ -117,8 +117,13 @@ final class IngestBenchmark {
 
     /// The median of the turns' ratios: the two of a turn were measured within seconds of each other, and no single quiet or
     /// loud moment decides.
-    private func ratio(_ above: ServerKind, over below: ServerKind, _ figure: (Sample) -> Double) -> Double? {
-        guard let above = samples[above]?[Self.main64], let below = samples[below]?[Self.main64] else { return nil }
+    private func ratio(
+        _ above: ServerKind,
+        over below: ServerKind,
+        _ shape: Shape,
+        _ figure: (Sample) -> Double
+    ) -> Double? {
+        guard let above = samples[above]?[shape], let below = samples[below]?[shape] else { return nil }
         let ratios = zip(above, below).map { figure($0) / figure($1) }.sorted()
         guard !ratios.isEmpty else { return nil }
         return (ratios[(ratios.count - 1) / 2] + ratios[ratios.count / 2]) / 2
@@ -165,22 +170,25 @@ final class IngestBenchmark {
 
     private func printGoals(_ kinds: [ServerKind], _ decode: DecodeBenchmark) {
         var figures: [(Goal, Double)] = []
-        func add(_ goal: Goal, _ above: Double?, over below: Double?) {
-            if let above, let below { figures.append((goal, above / below)) }
-        }
-        func add(_ goal: Goal, _ above: ServerKind, over below: ServerKind) {
-            guard let median = ratio(above, over: below, \.cpu), let high = best(above, Self.main64, \.cpu),
-                let low = best(below, Self.main64, \.cpu)
+        func add(
+            _ goal: Goal,
+            _ above: ServerKind,
+            over below: ServerKind,
+            _ shape: Shape,
+            _ figure: (Sample) -> Double
+        ) {
+            guard let median = ratio(above, over: below, shape, figure), let high = best(above, shape, figure),
+                let low = best(below, shape, figure)
             else { return }
             figures.append((goal, median))
             say("\(goal.name): the turns' median \(format(median, 3)), of the best rounds \(format(high / low, 3))")
         }
-        add(.cpuOverFloor, .ours, over: .floor)
-        add(.cpuOverRust, .ours, over: .rust)
-        add(.goOverCPU, .goPeer, over: .ours)
-        add(.p99OverRust64, best(.ours, Self.main64, \.p99), over: best(.rust, Self.main64, \.p99))
-        add(.p99OverRust1000, best(.ours, Self.main1000, \.p99), over: best(.rust, Self.main1000, \.p99))
-        add(.maxOverFloor1000, best(.ours, Self.main1000, \.slowest), over: best(.floor, Self.main1000, \.slowest))
+        add(.cpuOverFloor, .ours, over: .floor, Self.main64, \.cpu)
+        add(.cpuOverRust, .ours, over: .rust, Self.main64, \.cpu)
+        add(.goOverCPU, .goPeer, over: .ours, Self.main64, \.cpu)
+        add(.p99OverRust64, .ours, over: .rust, Self.main64, \.p99)
+        add(.p99OverRust1000, .ours, over: .rust, Self.main1000, \.p99)
+        add(.maxOverFloor1000, .ours, over: .floor, Self.main1000, \.slowest)
         figures.append((.decode, decode.ratio))
         if let peak = samples[.ours]?[Self.main1000]?.map(\.peakMebibytes).max() { figures.append((.memory, peak)) }
         say(decode.summary + "\n")

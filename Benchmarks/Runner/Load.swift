@@ -73,6 +73,11 @@ final class PreparedLoad {
                     + " times not); see its log, \(server.logPath)"
             )
         }
+        guard result.unanswered == 0 else {
+            throw BenchmarkFailure(
+                "\(server.name) left \(result.unanswered) requests without an answer; see its log, \(server.logPath)"
+            )
+        }
         let accepted = Double(result.accepted)
         return Sample(
             rate: accepted / result.seconds,

@@ -60,6 +60,7 @@ final class BatchProcessor {
     private let letters: DeadLetterWriter
     private let owner: UUID128
     private var growth: BatchGrowth
+    private var sent: [TopicPartition: SentLetters] = [:]
     private let metrics: WorkerMetrics
     private let log: Log
     private let time: any TimeSource
@@ -109,9 +110,24 @@ final class BatchProcessor {
         )
         let cut = BatchCut(items, limits: bound, brake: partition.brake)
         let outcome = apply(partition.waiting[..<cut.count], of: partition, cut: cut)
-        if case .finished = outcome { return outcome }
+        if case .finished(_, let next, _, _, _) = outcome {
+            if !sent.isEmpty { sent[partition.name]?.forget(before: next) }
+            return outcome
+        }
         growth.reset()
         return outcome
+    }
+
+    /// Letters that were acknowledged are not sent again, however often the batch is.
+    private func write(_ poison: [DeadLetterWriter.Letter], of partition: LanePartition) -> Bool {
+        guard !poison.isEmpty else { return true }
+        var known = sent[partition.name] ?? SentLetters(epoch: partition.epoch)
+        if known.epoch != partition.epoch { known = SentLetters(epoch: partition.epoch) }
+        let new = poison.filter { !known.has($0.record.offset) }
+        guard letters.write(new, clusterID: partition.clusterID) else { return false }
+        for letter in new { known.note(letter.record.offset) }
+        sent[partition.name] = known
+        return true
     }
 
     private func apply(_ batch: ArraySlice<PendingRecord>, of partition: LanePartition, cut: BatchCut) -> Outcome {
@@ -130,7 +146,8 @@ final class BatchProcessor {
             }
         }
         guard let last = batch.last?.record else { return .again(.empty) }
-        guard letters.write(poison, clusterID: partition.clusterID) else { return .again(.deadLetters) }
+        if let outcome = prepareMonths(of: records.days) { return outcome }
+        guard write(poison, of: partition) else { return .again(.deadLetters) }
         let digest = RecordDigest.of(last)
         let fence = Fence(
             name: partition.stored,
@@ -144,7 +161,6 @@ final class BatchProcessor {
             brakedAt: cut.tripsBrake ? time.wallMicroseconds() : nil,
             door: door.minutes(now: time.wallMicroseconds())
         )
-        if let outcome = prepareMonths(of: records.days) { return outcome }
         let started = time.monotonicNanoseconds()
         do {
             switch try runner.run(records, fence: fence) {

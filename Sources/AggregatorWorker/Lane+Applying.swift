@@ -60,10 +60,10 @@ extension Lane {
             attempt("commit") { () throws(KafkaError) in try consumer.commit([(name, offset: next)]) }
         case .again(let why):
             metrics.retry(why.rawValue)
-            partition.failures += 1
+            partition.noteFailure(isMovedRow: why == .movedRow)
             let delay = Self.batchBackoff.delay(attempt: partition.failures, using: &generator)
             partition.retryAt = time.monotonicNanoseconds() + delay.clampedNanoseconds
-            if why == .movedRow && partition.failures >= Self.mostMovedRows {
+            if partition.movedRows >= Self.mostMovedRows {
                 stand(
                     &partition,
                     .stopped,

@@ -7,7 +7,8 @@ struct LaneMemory: Hashable, Sendable {
     /// How much of one partition an answer of the broker holds; of a batch that is larger it sends all.
     let fetchBytes: Int
 
-    /// More of one partition is no quicker, and less than a large record would stop and go.
+    /// More of one partition is no quicker, and less than a large record would stop and go: with very many partitions the
+    /// least of each is more than the half.
     static let queued = 128...4096
     static let fetched = 262_144...1_048_576
     /// Taken where the topic can't be asked how many it has: the number that `daybook migrate` makes.

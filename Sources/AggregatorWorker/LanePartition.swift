@@ -32,7 +32,9 @@ struct LanePartition {
     /// When the first of those that wait was taken, in monotonic nanoseconds.
     private(set) var waitingSince: Int64 = 0
     /// Consecutive batches that could not be finished.
-    var failures = 0
+    private(set) var failures = 0
+    /// How many of the last ones in a row found rows elsewhere than where they had been read.
+    private(set) var movedRows = 0
     /// Not before this, in monotonic nanoseconds.
     var retryAt: Int64 = 0
     /// How many times in a row its log could not be asked for its ends.
@@ -62,13 +64,18 @@ struct LanePartition {
         waitingBytes += pending.record.byteCount
     }
 
+    /// Takes note of a batch that could not be finished.
+    mutating func noteFailure(isMovedRow: Bool) {
+        failures += 1
+        movedRows = isMovedRow ? movedRows + 1 : 0
+    }
+
     /// Forgets what was polled; it is fetched again from the position.
     mutating func dropWaiting() {
         waiting.removeAll()
         waitingBytes = 0
         waitingDays = 0
-        failures = 0
-        retryAt = 0
+        forgetFailures()
     }
 
     mutating func finish(_ count: Int) {
@@ -77,7 +84,12 @@ struct LanePartition {
             waitingDays -= pending.content.dayCount
         }
         waiting.removeFirst(count)
+        forgetFailures()
+    }
+
+    private mutating func forgetFailures() {
         failures = 0
+        movedRows = 0
         retryAt = 0
     }
 }

@@ -68,7 +68,8 @@ public enum IngestMetricsCatalogue {
     static let inFlightBytes = MetricDescription(
         "daybook_ingest_in_flight_bytes",
         .gauge,
-        help: "Keys and values of the records that wait for Kafka's acknowledgement."
+        help:
+            "Keys and values of the records that wait for Kafka's acknowledgement, and long answers that wait with them."
     )
     static let bytesReceived = MetricDescription(
         "daybook_ingest_received_bytes_total",

@@ -81,11 +81,6 @@ public final class IngestServer: Service {
             log: context.log,
             replaced: metrics.producersReplaced
         )
-        metrics.show(
-            queueDepth: { holder.producer.outstandingCount },
-            inFlightBytes: { holder.producer.outstandingBytes },
-            isReady: { [readiness] in readiness.reasons.isEmpty }
-        )
         readiness.set(keys: .noKeys)
         let keys = try KeyKeeper(configuration.tokens, time: time, log: context.log) { [readiness] in
             readiness.set(keys: nil)
@@ -104,6 +99,11 @@ public final class IngestServer: Service {
             readiness: readiness,
             metrics: metrics,
             time: time
+        )
+        metrics.show(
+            queueDepth: { holder.producer.outstandingCount },
+            inFlightBytes: { state.inFlightBytes },
+            isReady: { [readiness] in readiness.reasons.isEmpty }
         )
         let publisher = Publisher(state: state, settings: publisherSettings, log: context.log)
         let loops = try makeLoops(state, publisher, DoorObserver(metrics, log: context.log), context.log)
@@ -230,13 +230,17 @@ extension IngestServer {
         let http = configuration.http
         var result = HTTPServerConfiguration()
         result.maximumConnections = max(1, http.maxConnections / http.loops)
+        result.listenBacklog = Int32(clamping: http.listenBacklog)
         result.maximumHeadBytes = http.maxHeaderBytes
+        result.maximumHeaders = http.maxHeaders
+        result.maximumTargetBytes = http.maxTargetBytes
         result.maximumBodyBytes = http.maxBodyBytes
         result.maximumDecompressedBytes = http.maxDecompressedBytes
         result.maximumBufferedBytes = configuration.limits.arrivingBytes / http.loops
         result.requestTimeout = .milliseconds(http.arrivalDeadlineMilliseconds)
         result.idleTimeout = .milliseconds(http.idleTimeoutMilliseconds)
         result.answerTimeout = .milliseconds(http.requestDeadlineMilliseconds)
+        result.writeTimeout = .milliseconds(http.answerReadTimeoutMilliseconds)
         result.sharesPort = http.loops > 1
         return result
     }

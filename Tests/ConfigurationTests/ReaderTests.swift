@@ -35,6 +35,9 @@ struct ServiceConfigurationTests {
         #expect(configuration.http.requestDeadlineMilliseconds == 10_000)
         #expect(configuration.http.maxBodyBytes == 1 << 20)
         #expect(configuration.http.maxDecompressedBytes == 8 << 20)
+        #expect(configuration.http.maxHeaders == 64 && configuration.http.maxTargetBytes == 4096)
+        #expect(configuration.http.answerReadTimeoutMilliseconds == 30_000)
+        #expect(configuration.http.listenBacklog == 1024)
         #expect(configuration.fallbackZone == "America/New_York")
         #expect(configuration.tokens.secrets.map { $0.secret.reveal() } == ["0123456789abcdef0123456789abcdef"])
         #expect(configuration.tokens.issuer == nil)
@@ -132,7 +135,8 @@ struct ServiceConfigurationTests {
         ("DAYBOOK_JWT_JWKS_URL", "http://id.example/keys"), ("DAYBOOK_JWT_JWKS_URL", "http://127.0.0.1.evil.example/"),
         ("DAYBOOK_JWT_JWKS_URL", "https://user@id.example/"), ("DAYBOOK_JWT_JWKS_URL", "keys.json"),
         ("DAYBOOK_JWT_PEM_FILES", "a.pem,,b.pem"), ("DAYBOOK_JWT_JWKS_REFRESH_SECONDS", "9"),
-        ("DAYBOOK_JWT_CACHE_TOKENS", "0"),
+        ("DAYBOOK_JWT_CACHE_TOKENS", "0"), ("DAYBOOK_MAX_HEADERS", "1025"), ("DAYBOOK_MAX_TARGET_BYTES", "255"),
+        ("DAYBOOK_ANSWER_READ_TIMEOUT_MS", "99"), ("DAYBOOK_LISTEN_BACKLOG", "65536"),
     ])
     func `what is out of range or badly formed is refused under its key`(key: String, value: String) {
         let found = ingestProblems([key: value])

@@ -117,6 +117,20 @@ struct LifetimeTests {
     }
 
     @Test
+    func `what readers leave unread has a bound, beyond which an answer is cut off`() throws {
+        var configuration = HTTPServerConfiguration()
+        configuration.maximumBufferedBytes = 64 * 1_024
+        try TestServer.run(configuration) { server in
+            let slow = try TestClient(port: server.port, receiveBuffer: 4_096)
+            try slow.send("GET /big HTTP/1.1\r\nHost: h\r\n\r\n")
+            #expect(server.observer.closed.next() == "unread_answers")
+            let next = try server.connect()
+            try next.send(post("/x", "y"))
+            #expect(try next.read().status == 200)
+        }
+    }
+
+    @Test
     func `a drain closes idle connections, answers what is in flight and ends`() throws {
         try TestServer.run { server in
             let idle = try server.connect()

@@ -71,13 +71,18 @@ struct BackPressureTests {
         try waitUntil("nothing in flight") { metric("daybook_ingest_in_flight_bytes", ingest) == 0 }
     }
 
-    @Test func `more bytes than may be in flight are refused at once, and every byte is given back`() throws {
+    /// Records with much in them, and records with nothing, whose senders are told of every zero that was left out.
+    @Test(arguments: [false, true])
+    func `more bytes than may be in flight are refused at once, and every byte is given back`(areZeros: Bool) throws {
         let ingest = try ingest(["DAYBOOK_MAX_IN_FLIGHT_BYTES": "1048576", "DAYBOOK_REQUEST_DEADLINE_MS": "2000"])
         let token = try IngestUnderTest.token()
         let today = IngestUnderTest.today
+        let zeros = MetricLedger.definitions.map { #""\#($0.name)":0"# }.joined(separator: ",")
         let days = (0..<400).map { number in
-            #"{"date":"\#(today.advanced(by: -number))","steps":\#(10_000 + number),"active_energy_kcal":612.5,"#
-                + #""sleep_minutes":431,"distance_m":7421.5,"flights_climbed":12,"water_ml":1500,"hrv_sdnn_ms":43.2}"#
+            areZeros
+                ? #"{"date":"\#(today.advanced(by: -number))",\#(zeros)}"#
+                : #"{"date":"\#(today.advanced(by: -number))","steps":\#(10_000 + number),"active_energy_kcal":612.5,"#
+                    + #""sleep_minutes":431,"distance_m":7421.5,"flights_climbed":12,"water_ml":1500,"hrv_sdnn_ms":43.2}"#
         }
         let body = #"{"source":"apple_health","days":[\#(days.joined(separator: ","))]}"#
         try ingest.cluster.setDown(broker: 1)

@@ -116,6 +116,35 @@ struct ServiceWiringTests {
         }
     }
 
+    @Test func `the number of headers, the target's length and the time to read an answer are those that are set`()
+        throws
+    {
+        let ingest = try IngestUnderTest([
+            "DAYBOOK_MAX_HEADERS": "8", "DAYBOOK_MAX_TARGET_BYTES": "256", "DAYBOOK_ANSWER_READ_TIMEOUT_MS": "200",
+        ])
+        let token = try IngestUnderTest.token()
+        func status(_ path: String, further: Int) throws -> Int {
+            let headers = (0..<further).map { "X-Further-\($0): x" }
+            let client = try ingest.connect()
+            return try client.request("POST", path, token: token, headers: headers, body: IngestUnderTest.body()).status
+        }
+        // Host, Authorization, Content-Type and Content-Length are four of them.
+        #expect(try status("/v1/days", further: 4) == 202)
+        #expect(try status("/v1/days", further: 5) == 431)
+        let start = "/v1/days?x="
+        let longest = start + String(repeating: "x", count: 256 - start.utf8.count)
+        #expect(try status(longest, further: 0) == 202)
+        #expect(try status(longest + "x", further: 0) == 414)
+        // More than the sockets' buffers hold, and nobody who reads it.
+        let slow = try ingest.connect()
+        slow.send(String(repeating: "GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n", count: 1000))
+        try withExtendedLifetime(slow) {
+            try waitUntil("given up") {
+                ingest.metrics.contains(#"daybook_ingest_connections_closed_total{reason="slow_reader"} 1"#)
+            }
+        }
+    }
+
     @Test func `a compressed request that is refused unread has an id too`() throws {
         let ingest = try IngestUnderTest()
         let client = try ingest.connect()

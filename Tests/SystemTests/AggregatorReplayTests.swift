@@ -71,16 +71,18 @@ import Testing
         let pipeline = try PipelineUnderTest(.mock)
         defer { pipeline.kafka.stop() }
         let publisher = try pipeline.publisher()
-        try publish(drafts(1500), over: publisher)
+        // Each night as many as are replayed in order.
+        let count = Nightly.isOn ? 10_000 : 1500
+        try publish(drafts(count), over: publisher)
         let worker = try pipeline.startWorker()
-        try pipeline.waitUntilApplied(worker: worker)
+        try pipeline.waitUntilApplied(seconds: 180, worker: worker)
         let hash = try pipeline.hash()
         let records = try pipeline.kafka.records(in: Topic.daysLive.name(prefix: ""), partitions: pipeline.partitions)
-        try #require(records.count == 1500)
+        try #require(records.count == count)
         // Over what is there.
         for record in records.shuffled() { try publisher.publish(again: record) }
         try publisher.flush()
-        try pipeline.waitUntilApplied(worker: worker)
+        try pipeline.waitUntilApplied(seconds: 180, worker: worker)
         #expect(try pipeline.hash() == hash)
         #expect(try worker.stop() == 0)
         // And alone.
@@ -92,7 +94,7 @@ import Testing
         for record in shuffled { try second.publish(again: record) }
         try second.flush()
         let fresh = try other.startWorker()
-        try other.waitUntilApplied(worker: fresh)
+        try other.waitUntilApplied(seconds: 180, worker: fresh)
         #expect(try other.hash() == hash)
         #expect(try fresh.stop() == 0)
     }
@@ -237,7 +239,9 @@ import Testing
         }
         let during = busy.sorted()[busy.count * 95 / 100 - 1]
         print("a push took \(idle) s at p95 while idle, \(during) s while a back-fill drained")
-        #expect(during < max(3 * idle, 1))
+        // In the gate, with three other tiers beside it, both were about 0.1 s. The floor is three times that: on an idle
+        // machine a push takes so little that a moment of somebody else's would be more than three times it.
+        #expect(during < max(3 * idle, 0.3))
         #expect(try worker.stop() == 0)
     }
 }

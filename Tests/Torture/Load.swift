@@ -14,6 +14,8 @@ final class Load: Sendable {
         let place: String
         /// Of the request; nil for a record that was written straight to the log.
         let eventID: String?
+        /// When the request was sent; nil as above.
+        let askedAt: Date?
     }
 
     struct Outcome: Sendable {
@@ -51,6 +53,13 @@ final class Load: Sendable {
     }
 
     var outcome: Outcome { state.withLock { $0 } }
+
+    /// How many positions were confirmed to requests that were sent since then.
+    func accepted(askedSince begun: Date) -> Int {
+        state.withLock { state in
+            state.confirmed.count { confirmed in confirmed.askedAt.map { $0 >= begun } ?? false }
+        }
+    }
 
     /// Where ingest listens now.
     func setPort(_ port: UInt16) { self.port.store(port, ordering: .relaxed) }
@@ -92,6 +101,7 @@ final class Load: Sendable {
             // As a phone does: the same again until it is confirmed, but not for ever.
             for _ in 0..<3 where goesOn {
                 usleep(pause)
+                let askedAt = Date()
                 let opened = try? connection ?? HTTPConnection(port: port.load(ordering: .relaxed), seconds: 30)
                 guard let opened, let token = try? token(for: post, &tokens),
                     let answer = try? opened.request(
@@ -106,14 +116,14 @@ final class Load: Sendable {
                     continue
                 }
                 connection = answer.header("Connection")?.lowercased() == "close" ? nil : opened
-                note(answer)
+                note(answer, askedAt)
                 if answer.status != 503 { break }
             }
         }
     }
 
-    private func note(_ answer: HTTPConnection.Answer) {
-        let confirmed = answer.status == 202 ? Self.positions(in: answer.body) : []
+    private func note(_ answer: HTTPConnection.Answer, _ askedAt: Date) {
+        let confirmed = answer.status == 202 ? Self.positions(in: answer.body, askedAt) : []
         state.withLock { state in
             state.statuses[answer.status, default: 0] += 1
             state.confirmed += confirmed
@@ -138,13 +148,13 @@ final class Load: Sendable {
         return token
     }
 
-    private static func positions(in body: String) -> [Confirmed] {
+    private static func positions(in body: String, _ askedAt: Date) -> [Confirmed] {
         let object = (try? JSONSerialization.jsonObject(with: Data(body.utf8))) as? [String: Any] ?? [:]
         var text = (object["position"] as? String ?? "").replacing("-", with: "+").replacing("_", with: "/")
         while !text.count.isMultiple(of: 4) { text += "=" }
         let plain = Data(base64Encoded: text).map { String(decoding: $0, as: UTF8.self) } ?? ""
         let event = object["event_id"] as? String
-        return plain.split(separator: ",").map { Confirmed(place: String($0), eventID: event) }
+        return plain.split(separator: ",").map { Confirmed(place: String($0), eventID: event, askedAt: askedAt) }
     }
 
     // MARK: Straight to the log
@@ -169,7 +179,7 @@ final class Load: Sendable {
             if report.error == nil {
                 if let oddity { state.odd[oddity, default: 0] += 1 }
                 let place = "\(settings.topics[report.topicIndex])/\(report.partition)/\(report.offset)"
-                state.confirmed.append(Confirmed(place: place, eventID: nil))
+                state.confirmed.append(Confirmed(place: place, eventID: nil, askedAt: nil))
             } else {
                 state.unconfirmed += 1
             }

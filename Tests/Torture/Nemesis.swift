@@ -26,9 +26,12 @@ final class Nemesis {
     /// Faults whose moment did not come, such as a COMMIT to be cut while nothing was to be written.
     private(set) var missed: [Fault: Int] = [:]
     var brokerKills = 0
-    var longestLock = 0.0
-    /// Positions that were confirmed while the database was away.
-    var acceptedWithoutDatabase = 0
+    /// For how many seconds the locks of each worker were there that was frozen in a transaction.
+    var locks: [Double] = []
+    /// The longest that they may be there (C5).
+    static let lockLimit = 10.0
+    /// Positions that were confirmed to requests while the database was away, for each time that it was.
+    var acceptedWithoutDatabase: [Int] = []
 
     init(
         _ surroundings: Surroundings,
@@ -55,7 +58,7 @@ final class Nemesis {
     func run(until end: Date, short: Bool, goesOn: () -> Bool) throws {
         var decks: UInt64 = 0
         while Date() < end || goesOn() {
-            for fault in short ? Self.shortDeck : deck(decks) where Date() < end || goesOn() {
+            for fault in deck(decks, short: short) where Date() < end || goesOn() {
                 // Whatever the ones before have met with, this one is played as the seed says.
                 played += 1
                 random = SplitMix64(seed: seed &+ played &* 0xd134_2543_de82_ef95)
@@ -67,10 +70,12 @@ final class Nemesis {
         }
     }
 
-    /// All faults in an order of the seed, kills between them; first those whose moment has not come yet.
-    private func deck(_ number: UInt64) -> [Fault] {
+    /// All faults in an order of the seed, kills between them, or the short plan; after the first time, those whose moment
+    /// has not come yet before the others.
+    private func deck(_ number: UInt64, short: Bool) -> [Fault] {
         var random = SplitMix64(seed: seed ^ number &* 0x9fb2_1c65_1e98_df25)
-        let deck = (Fault.allCases + Array(repeating: .killBurst, count: 5)).shuffled(using: &random)
+        let all = (Fault.allCases + Array(repeating: .killBurst, count: 5)).shuffled(using: &random)
+        let deck = short ? Self.shortDeck : all
         return number == 0 ? deck : deck.filter { done[$0] == nil } + deck.filter { done[$0] != nil }
     }
 

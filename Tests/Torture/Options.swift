@@ -9,8 +9,11 @@ public struct TortureOptions: Sendable {
     /// A fixed short plan of the most telling faults, for the gate.
     public var isShort = false
 
-    /// Long enough that a run in which something never came has to fail.
-    var isLong: Bool { !isShort && seconds >= 600 }
+    /// What the run has to go through, or it fails; nil where it is neither the gate's nor long enough to be asked.
+    var goal: Coverage.Goal? {
+        if isShort { return .short }
+        return seconds >= 600 ? .whole : nil
+    }
 
     /// As they are given on the command line.
     var words: String { "--seconds \(seconds) --seed \(seed) --kafka \(kafka.rawValue)" + (isShort ? " --short" : "") }
@@ -20,7 +23,8 @@ public struct TortureOptions: Sendable {
 
         Breaks workers, their connections, PostgreSQL and Kafka under load, then compares the tables with a model
         of its own, and replays everything. The seed of a run is printed; --seed repeats its choices. With ten minutes
-        or more it also fails where too little was broken, or a kind of fault never came.
+        or more it also fails where too little was broken, or a kind of fault never came; with --short, where fewer
+        than two workers were killed, fewer than nine faults came, or there was nothing to look at for an invariant.
         --kafka real takes three nodes of the Apache Kafka that KAFKA_HOME names.
         """
 

@@ -95,12 +95,12 @@ final class Surroundings {
         if case .running(_, let port) = cluster.status { databasePort.set(UInt16(exactly: port)) }
     }
 
-    /// Ends the server, in good order or as a crash, and starts it again after a while.
-    func restartPostgres(crash: Bool, awayFor seconds: Double) throws {
+    /// Ends the server, in good order or as a crash, and starts it again after `meanwhile`.
+    func restartPostgres(crash: Bool, meanwhile: () -> Void) throws {
         databasePort.set(nil)
         if crash, let pid = cluster.postmasterPID { kill(pid, SIGQUIT) }
         cluster.stop()
-        usleep(UInt32(seconds * 1_000_000))
+        meanwhile()
         try cluster.start()
         noteDatabasePort()
     }

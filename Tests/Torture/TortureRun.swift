@@ -25,7 +25,6 @@ public final class TortureRun {
     public func run() -> Bool {
         emit("torture: seed \(options.seed), \(options.seconds) s of faults, Kafka \(options.kafka)")
         emit("torture: the same again: Scripts/torture \(options.words)")
-        report.mustBeWhole = options.isLong
         do {
             try perform()
         } catch {
@@ -73,22 +72,28 @@ public final class TortureRun {
         finish(nemesis, workers, first)
     }
 
-    /// For as long as was asked for. A long run goes on for up to a third more while something is still to come.
+    /// For as long as was asked for, and for up to a third more while something is still to come that it has to go through.
     private func breakThings(_ nemesis: Nemesis, _ workers: Workers, _ load: Load) throws {
         let end = Date().addingTimeInterval(Double(options.seconds))
-        let last = options.isLong ? end.addingTimeInterval(Double(options.seconds / 3)) : end
+        let last = end.addingTimeInterval(Double(options.seconds / 3))
         try nemesis.run(until: end, short: options.isShort) {
-            Date() < last && !coverage(nemesis, workers, load).shortfalls.isEmpty
+            guard let goal = options.goal, Date() < last else { return false }
+            return !coverage(nemesis, workers, load).shortfalls(of: goal).isEmpty
         }
     }
 
     private func coverage(_ nemesis: Nemesis, _ workers: Workers, _ load: Load) -> Coverage {
-        Coverage(
+        // The other invariants are looked at once nothing is broken any more.
+        var unchecked: [String] = []
+        if nemesis.locks.isEmpty { unchecked.append("C5") }
+        if nemesis.acceptedWithoutDatabase.isEmpty { unchecked.append("D8") }
+        return Coverage(
             kills: workers.counts.kills,
             rebalances: workers.counts.rebalances,
             faults: nemesis.done,
             oddities: load.outcome.odd,
-            expectedOddities: oddities
+            expectedOddities: oddities,
+            unchecked: unchecked
         )
     }
 
@@ -155,7 +160,7 @@ public final class TortureRun {
         report.check("D2", counts.started, counts.unexpectedEnds.map { _ in "a worker ended by itself" })
         let moved = "a row was not where a worker had read it under the account's lock"
         report.check("D2", counts.started, Array(repeating: moved, count: counts.movedRows))
-        report.check("D8", nemesis.acceptedWithoutDatabase)
+        checkPromises(nemesis, counts)
         results("fault", nemesis.done)
         results("missed", nemesis.missed)
         results("odd", outcome.odd)
@@ -165,11 +170,33 @@ public final class TortureRun {
         report.result("hash_mismatches", hashMismatches)
         report.result("broker_kills", nemesis.brokerKills)
         report.result("freezes", counts.freezes)
-        report.result("longest_lock_seconds", seconds: nemesis.longestLock)
-        report.result("longest_stop_seconds", seconds: counts.longestStop)
+        report.result("longest_lock_seconds", seconds: nemesis.locks.max() ?? 0)
+        report.result("longest_stop_seconds", seconds: counts.stopSeconds.max() ?? 0)
         var coverage = coverage(nemesis, workers, load)
         coverage.unchecked = report.unchecked
-        report.shortfalls = coverage.shortfalls
+        report.shortfalls = options.goal.map { coverage.shortfalls(of: $0) } ?? []
+        report.notAsked = coverage.shortfalls(of: .whole).filter { !report.shortfalls.contains($0) }
+    }
+
+    /// What has to be so while things are broken, not afterwards.
+    private func checkPromises(_ nemesis: Nemesis, _ counts: Workers.Counts) {
+        let outages = nemesis.acceptedWithoutDatabase
+        let accepted = outages.reduce(0, +)
+        let isNothing = !outages.isEmpty && accepted == 0
+        let nothing = "the database was away \(outages.count) times, and ingest accepted nothing meanwhile"
+        report.check("D8", accepted, isNothing ? [nothing] : [])
+        let locks = nemesis.locks.filter { $0 > Nemesis.lockLimit }
+        report.check(
+            "C5",
+            nemesis.locks.count,
+            locks.map { String(format: "the locks of a frozen worker were there for %.1f s", $0) }
+        )
+        let stops = counts.stopSeconds.filter { $0 > Workers.stopLimit }
+        report.check(
+            "C15",
+            counts.stopSeconds.count,
+            stops.map { String(format: "a worker took %.1f s to end after SIGTERM", $0) }
+        )
     }
 
     private func results<Kind: RawRepresentable<String>>(_ name: String, _ counts: [Kind: Int]) {

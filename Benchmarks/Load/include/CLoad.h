@@ -26,8 +26,9 @@ typedef struct {
 typedef struct {
     uint64_t accepted; // answers 202 inside the measured time
     uint64_t refused;  // other answers, and broken connections, at any time
+    uint64_t unanswered; // after as long as any server may take
     double seconds;    // that were measured
-    double p50;        // seconds; of requests that were sent and answered inside the measured time
+    double p50;        // seconds; of requests that were sent inside the measured time, whenever they were answered
     double p99;
     double slowest;
     double server_cpu; // seconds, all threads, inside the measured time

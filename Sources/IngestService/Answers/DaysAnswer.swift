@@ -30,6 +30,9 @@ public final class DaysAnswer: Sendable {
 
 extension DaysAnswer: RouteAnswer {
     var status: Int { 202 }
+    var heldBytes: Int {
+        skipped.count * MemoryLayout<DaysRequest.Skipped>.stride + errors.count * FieldError.heldBytes
+    }
 
     func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) {
         guard skipped.isEmpty, errors.isEmpty else { return writeLists(positions, into: &writer) }

@@ -11,6 +11,9 @@ public struct FieldError: Hashable, Sendable {
     public var code: StaticCode
     public var message: StaticCode
 
+    /// Of one in a list, with the text of its field where that is a long one.
+    static let heldBytes = MemoryLayout<FieldError>.stride + 32
+
     init(index: Int? = nil, field: String, code: StaticString, message: StaticString) {
         self.index = index
         self.field = field

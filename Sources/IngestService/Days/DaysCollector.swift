@@ -82,6 +82,7 @@ final class LegacyDaysAnswer: RouteAnswer {
     }
 
     func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) { writer.raw(json) }
+    var heldBytes: Int { json.count }
 
     func count(in metrics: IngestMetrics) {
         metrics.accepted.add(accepted)

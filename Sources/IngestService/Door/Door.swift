@@ -96,15 +96,15 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     }
 
     func exchangeAbandoned(_ exchange: HTTPExchangeID) {
-        guard table.close(exchange) != nil else { return }
-        state.metrics.waiting.add(-1)
+        guard let pending = table.close(exchange) else { return }
+        stopWaiting(pending)
         // It left without an answer because we had none yet.
         state.countRequest()
     }
 
     func exchangeExpired(_ exchange: HTTPExchangeID) -> HTTPResponse {
         let pending = table.close(exchange)
-        if pending != nil { state.metrics.waiting.add(-1) }
+        if let pending { stopWaiting(pending) }
         return refuse(.deadlinePassed, pending?.route ?? noRoute, pending?.name)
     }
 
@@ -144,13 +144,23 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         let producedAt = state.time.monotonicNanoseconds()
         let traceparent = name.trace == nil ? nil : request.header(.traceparent)
         try produce(plan, call, route, exchange, traceparent)
-        table.open(
-            exchange,
-            PendingTable.Pending(answer: plan.answer, route: route, name: name, producedAt: producedAt),
-            outstanding: count
+        let pending = PendingTable.Pending(
+            answer: plan.answer,
+            route: route,
+            name: name,
+            producedAt: producedAt,
+            heldBytes: plan.answer.heldBytes
         )
         state.metrics.waiting.add(1)
+        state.hold(pending.heldBytes)
+        table.open(exchange, pending, outstanding: count)
         return .later
+    }
+
+    /// For each that was taken out of the table, however it ends.
+    private func stopWaiting(_ pending: PendingTable.Pending) {
+        state.metrics.waiting.add(-1)
+        state.hold(-pending.heldBytes)
     }
 
     /// One bucket for a user's own requests, and one for what connectors send of them.
@@ -179,8 +189,9 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         let producer = state.holder.producer
         var bytes = 0
         plan.forEachRecord { bytes += $0.keyedBy.count + $0.value.count }
-        // Loops that look at the same moment may pass the limit by a record each.
-        guard producer.outstandingBytes + bytes <= state.maximumInFlightBytes else { throw .overloaded }
+        bytes += plan.answer.heldBytes
+        // Loops that look at the same moment may pass the limit by a request each.
+        guard state.inFlightBytes + bytes <= state.maximumInFlightBytes else { throw .overloaded }
         let tag = RecordTag(loop: index, exchange: exchange).rawValue
         do {
             try plan.forEachRecord { record in
@@ -229,11 +240,11 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         switch table.report(exchange, position) {
         case .nothing: break
         case .confirmed(let pending):
-            state.metrics.waiting.add(-1)
+            stopWaiting(pending)
             state.metrics.acknowledgementSeconds.observe(nanoseconds: max(0, now - pending.producedAt))
             confirm(pending.answer, positions: pending.positions, exchange, pending.route, pending.name)
         case .failed(let pending):
-            state.metrics.waiting.add(-1)
+            stopWaiting(pending)
             let isTooLarge = report.error?.isRecordTooLarge == true
             loop?.answer(exchange, refuse(isTooLarge ? .tooLarge : .notAcknowledged, pending.route, pending.name))
         }
@@ -315,7 +326,7 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
     func giveUp() {
         for exchange in table.exchanges {
             guard let pending = table.close(exchange) else { continue }
-            state.metrics.waiting.add(-1)
+            stopWaiting(pending)
             loop?.answer(exchange, refuse(.stopped, pending.route, pending.name))
         }
     }

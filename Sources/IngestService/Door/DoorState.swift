@@ -1,5 +1,6 @@
 import Authentication
 import Configuration
+import Kafka
 import Observability
 import ServiceRuntime
 import Synchronization
@@ -26,6 +27,7 @@ final class DoorState: Sendable {
     /// Since the last heartbeat: write requests, and how many of them were answered 2xx.
     private let requests = Atomic<Int>(0)
     private let answered = Atomic<Int>(0)
+    private let answerBytes = Atomic<Int>(0)
 
     init(
         tokens: Tokens,
@@ -45,6 +47,14 @@ final class DoorState: Sendable {
         self.readiness = readiness
         self.metrics = metrics
         self.time = time
+    }
+
+    /// What waits for acknowledgement: keys and values of records, and what their requests will be told.
+    var inFlightBytes: Int { holder.producer.outstandingBytes + answerBytes.load(ordering: .relaxed) }
+
+    /// An answer begins to wait, or (with less than zero) ends. Most hold nothing.
+    func hold(_ bytes: Int) {
+        if bytes != 0 { answerBytes.wrappingAdd(bytes, ordering: .relaxed) }
     }
 
     func countRequest() { requests.wrappingAdd(1, ordering: .relaxed) }

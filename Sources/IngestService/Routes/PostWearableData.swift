@@ -79,6 +79,7 @@ final class PointsAnswer: RouteAnswer {
     }
 
     var status: Int { 202 }
+    var heldBytes: Int { errors.count * FieldError.heldBytes }
 
     func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) {
         writer.beginObject()

@@ -75,10 +75,13 @@ protocol RouteAnswer: AnyObject, Sendable {
     func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter)
     /// Counts the request's items once they are acknowledged.
     func count(in metrics: IngestMetrics)
+    /// About what it keeps in memory beside itself while it waits, in bytes.
+    var heldBytes: Int { get }
 }
 
 extension RouteAnswer {
     func count(in metrics: IngestMetrics) {}
+    var heldBytes: Int { 0 }
 
     func body(positions: RecordPositions) -> [UInt8] {
         var writer = JSONWriter()
@@ -98,6 +101,7 @@ final class FixedAnswer: RouteAnswer {
     }
 
     func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter) { writer.raw(json) }
+    var heldBytes: Int { json.count }
 }
 
 /// The answer of routes that write one record: which it is.

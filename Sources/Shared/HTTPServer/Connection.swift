@@ -96,23 +96,24 @@ struct Backlog {
         return UnsafeRawBufferPointer(start: bytes + position, count: end - position)
     }
 
-    /// False: no memory.
-    mutating func set(_ rest: UnsafeRawBufferPointer) -> Bool {
-        clear()
-        guard let source = rest.baseAddress, let copy = malloc(max(rest.count, 1)) else { return false }
+    /// False: no memory, or too much of it is lent already.
+    mutating func set(_ rest: UnsafeRawBufferPointer, from pool: BlockPool) -> Bool {
+        clear(to: pool)
+        let size = max(rest.count, BlockPool.blockSize)
+        guard let source = rest.baseAddress, let copy = pool.take(size) else { return false }
         memcpy(copy, source, rest.count)
         bytes = copy
         end = rest.count
         return true
     }
 
-    mutating func didSend(_ count: Int) {
+    mutating func didSend(_ count: Int, to pool: BlockPool) {
         position += count
-        if position >= end { clear() }
+        if position >= end { clear(to: pool) }
     }
 
-    mutating func clear() {
-        free(bytes)
+    mutating func clear(to pool: BlockPool) {
+        if let bytes { pool.give(bytes, size: max(end, BlockPool.blockSize)) }
         self = Backlog()
     }
 }

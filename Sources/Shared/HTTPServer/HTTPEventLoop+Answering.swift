@@ -77,8 +77,8 @@ extension HTTPEventLoop {
         case .all:
             finishAnswer(connection)
         case .some(let count):
-            guard connection.backlog.set(UnsafeRawBufferPointer(rebasing: bytes[count...])) else {
-                leave(connection, reason: "out_of_memory")
+            guard connection.backlog.set(UnsafeRawBufferPointer(rebasing: bytes[count...]), from: pool) else {
+                leave(connection, reason: "unread_answers")
                 return
             }
             deadlines[connection.slot] = now &+ limits.writeTimeout
@@ -91,11 +91,11 @@ extension HTTPEventLoop {
         while !connection.backlog.isEmpty {
             switch Socket.send(connection.fd, connection.backlog.rest) {
             case .all:
-                connection.backlog.clear()
+                connection.backlog.clear(to: pool)
             case .some(0):
                 return
             case .some(let count):
-                connection.backlog.didSend(count)
+                connection.backlog.didSend(count, to: pool)
             case .failed:
                 leave(connection, reason: "client_left")
                 return
@@ -149,7 +149,7 @@ extension HTTPEventLoop {
         close(connection.fd)
         connection.fd = -1
         if !connection.isInHandler { connection.input.release(to: pool) }
-        connection.backlog.clear()
+        connection.backlog.clear(to: pool)
         deadlines[connection.slot] = .max
         retiredSlots.append(connection.slot)
         connectionCount -= 1

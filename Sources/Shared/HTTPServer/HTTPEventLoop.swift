@@ -74,7 +74,7 @@ public final class HTTPEventLoop: @unchecked Sendable {
         for connection in connections where connection.fd >= 0 { close(connection.fd) }
         for connection in connections {
             connection.input.release(to: pool)
-            connection.backlog.clear()
+            connection.backlog.clear(to: pool)
         }
     }
 

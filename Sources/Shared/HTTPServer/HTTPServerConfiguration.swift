@@ -9,8 +9,9 @@ public struct HTTPServerConfiguration: Sendable {
     public var maximumTargetBytes = 4_096
     /// The body as it travels, the framing of chunks included.
     public var maximumBodyBytes = 1 << 20
-    /// The memory for requests that are arriving, over all connections: beyond it, a request that needs more than one
-    /// block of 16 KiB is answered 503.
+    /// The memory for requests that are arriving and for what clients have not read of their answers, over all
+    /// connections: beyond it, a request that needs more than one block of 16 KiB is answered 503, and an answer whose
+    /// rest is as large is cut off.
     public var maximumBufferedBytes = 512 << 20
     /// The body after gzip.
     public var maximumDecompressedBytes = 8 << 20

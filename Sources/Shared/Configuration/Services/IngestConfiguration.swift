@@ -6,8 +6,12 @@ public struct IngestConfiguration: Sendable {
         public let requestDeadlineMilliseconds: Int
         public let arrivalDeadlineMilliseconds: Int
         public let idleTimeoutMilliseconds: Int
+        public let answerReadTimeoutMilliseconds: Int
         public let maxConnections: Int
+        public let listenBacklog: Int
         public let maxHeaderBytes: Int
+        public let maxHeaders: Int
+        public let maxTargetBytes: Int
         public let maxBodyBytes: Int
         public let maxDecompressedBytes: Int
 
@@ -17,8 +21,12 @@ public struct IngestConfiguration: Sendable {
             requestDeadlineMilliseconds = reader.read(Settings.Ingest.requestDeadline)
             arrivalDeadlineMilliseconds = reader.read(Settings.Ingest.arrivalDeadline)
             idleTimeoutMilliseconds = reader.read(Settings.Ingest.idleTimeout)
+            answerReadTimeoutMilliseconds = reader.read(Settings.Ingest.answerReadTimeout)
             maxConnections = reader.read(Settings.Ingest.maxConnections)
+            listenBacklog = reader.read(Settings.Ingest.listenBacklog)
             maxHeaderBytes = reader.read(Settings.Ingest.maxHeaderBytes)
+            maxHeaders = reader.read(Settings.Ingest.maxHeaders)
+            maxTargetBytes = reader.read(Settings.Ingest.maxTargetBytes)
             maxBodyBytes = reader.read(Settings.Ingest.maxBodyBytes)
             maxDecompressedBytes = reader.read(Settings.Ingest.maxDecompressedBytes)
             reader.require(

@@ -64,7 +64,7 @@ extension Settings {
             .defaults(to: "134217728"),
             for: [.aggregator],
             "The memory for records that were fetched and are not applied yet, in the whole process: half of it for what"
-                + " lanes hold, half for what is fetched ahead, however many partitions there are."
+                + " lanes hold, half for what is fetched ahead, of which a partition has at least 128 KiB."
         )
         public static let sessionTimeout = Setting(
             "DAYBOOK_SESSION_TIMEOUT_MS",

@@ -35,6 +35,13 @@ extension Settings {
             for: [.ingest],
             "How long a connection is kept between requests."
         )
+        public static let answerReadTimeout = Setting(
+            "DAYBOOK_ANSWER_READ_TIMEOUT_MS",
+            .integer(100...300_000, "ms"),
+            .defaults(to: "30000"),
+            for: [.ingest],
+            "How long a client may take to read an answer before its connection is closed."
+        )
         public static let maxConnections = Setting(
             "DAYBOOK_MAX_CONNECTIONS",
             .integer(1...1_000_000),
@@ -42,12 +49,33 @@ extension Settings {
             for: [.ingest],
             "How many connections are open at once, over all loops; further ones are closed at once."
         )
+        public static let listenBacklog = Setting(
+            "DAYBOOK_LISTEN_BACKLOG",
+            .integer(1...65_535),
+            .defaults(to: "1024"),
+            for: [.ingest],
+            "How many new connections may wait for each loop to take them in; the system's net.core.somaxconn bounds it."
+        )
         public static let maxHeaderBytes = Setting(
             "DAYBOOK_MAX_HEADER_BYTES",
             .integer(1024...262_144, "bytes"),
             .defaults(to: "16384"),
             for: [.ingest],
             "The longest request line and headers together."
+        )
+        public static let maxHeaders = Setting(
+            "DAYBOOK_MAX_HEADERS",
+            .integer(8...1024),
+            .defaults(to: "64"),
+            for: [.ingest],
+            "How many headers a request may have; more are answered 431. Each connection has 16 bytes for each."
+        )
+        public static let maxTargetBytes = Setting(
+            "DAYBOOK_MAX_TARGET_BYTES",
+            .integer(256...262_144, "bytes"),
+            .defaults(to: "4096"),
+            for: [.ingest],
+            "The longest path and query, within DAYBOOK_MAX_HEADER_BYTES; more is answered 414."
         )
         public static let maxBodyBytes = Setting(
             "DAYBOOK_MAX_BODY_BYTES",
@@ -82,15 +110,16 @@ extension Settings {
             .integer(1_048_576...4_294_967_296, "bytes"),
             .defaults(to: "67108864"),
             for: [.ingest],
-            "How much of records may wait for Kafka's acknowledgement, in the whole process; more is answered 503."
+            "How much of records, and of the answers that wait with them, may wait for Kafka's acknowledgement, in the"
+                + " whole process; more is answered 503."
         )
         public static let maxArrivingBytes = Setting(
             "DAYBOOK_MAX_ARRIVING_BYTES",
             .integer(1_048_576...17_179_869_184, "bytes"),
             .defaults(to: "134217728"),
             for: [.ingest],
-            "The memory for requests that are arriving, in the whole process: beyond it, one that needs"
-                + " more than 16 KiB is answered 503."
+            "The memory for requests that are arriving and for answers that clients are slow to read, in the whole process:"
+                + " beyond it, a request that needs more than 16 KiB is answered 503, and such an answer is cut off."
         )
         public static let fallbackZone = Setting(
             "DAYBOOK_FALLBACK_ZONE",
@@ -109,8 +138,10 @@ extension Settings {
 
         static let all = [
             address.description, loops.description, requestDeadline.description, arrivalDeadline.description,
-            idleTimeout.description, maxConnections.description, maxHeaderBytes.description,
-            maxBodyBytes.description, maxDecompressedBytes.description, rateLimit.description,
+            idleTimeout.description, answerReadTimeout.description, maxConnections.description,
+            listenBacklog.description, maxHeaderBytes.description, maxHeaders.description,
+            maxTargetBytes.description, maxBodyBytes.description, maxDecompressedBytes.description,
+            rateLimit.description,
             rateBurst.description, maxInFlightBytes.description, maxArrivingBytes.description,
             fallbackZone.description,
             heartbeatInterval.description,
