@@ -110,23 +110,22 @@ final class IngestBenchmark {
 
     // MARK: What is printed
 
-    /// The best round, figure by figure: whatever else ran only made them worse.
-    private func best(_ kind: ServerKind, _ shape: Shape, _ figure: (Sample) -> Double) -> Double? {
-        samples[kind]?[shape]?.map(figure).min()
+    /// The median of the turns' ratios: the two of a turn were measured within seconds of each other, and a machine that is
+    /// slow for a while is so for both.
+    private func pairedRatio(_ above: [Double], over below: [Double]) -> Double? {
+        median(zip(above, below).map { $0 / $1 })
     }
 
-    /// The median of the turns' ratios: the two of a turn were measured within seconds of each other, and no single quiet or
-    /// loud moment decides.
-    private func ratio(
-        _ above: ServerKind,
-        over below: ServerKind,
-        _ shape: Shape,
-        _ figure: (Sample) -> Double
-    ) -> Double? {
-        guard let above = samples[above]?[shape], let below = samples[below]?[shape] else { return nil }
-        let ratios = zip(above, below).map { figure($0) / figure($1) }.sorted()
-        guard !ratios.isEmpty else { return nil }
-        return (ratios[(ratios.count - 1) / 2] + ratios[ratios.count / 2]) / 2
+    /// The ratio of the medians: what makes single requests wait comes and goes between two of a turn.
+    private func medianRatio(_ above: [Double], over below: [Double]) -> Double? {
+        guard let above = median(above), let below = median(below) else { return nil }
+        return above / below
+    }
+
+    private func median(_ values: [Double]) -> Double? {
+        guard !values.isEmpty else { return nil }
+        let sorted = values.sorted()
+        return (sorted[(sorted.count - 1) / 2] + sorted[sorted.count / 2]) / 2
     }
 
     private func printTable(_ kinds: [ServerKind]) {
@@ -175,20 +174,22 @@ final class IngestBenchmark {
             _ above: ServerKind,
             over below: ServerKind,
             _ shape: Shape,
-            _ figure: (Sample) -> Double
+            _ figure: (Sample) -> Double,
+            _ ratio: ([Double], [Double]) -> Double?
         ) {
-            guard let median = ratio(above, over: below, shape, figure), let high = best(above, shape, figure),
-                let low = best(below, shape, figure)
-            else { return }
-            figures.append((goal, median))
-            say("\(goal.name): the turns' median \(format(median, 3)), of the best rounds \(format(high / low, 3))")
+            let ours = samples[above]?[shape]?.map(figure) ?? []
+            let others = samples[below]?[shape]?.map(figure) ?? []
+            guard let value = ratio(ours, others), let high = ours.min(), let low = others.min() else { return }
+            figures.append((goal, value))
+            say("\(goal.name): of medians \(format(value, 3)), of the best rounds \(format(high / low, 3))")
         }
-        add(.cpuOverFloor, .ours, over: .floor, Self.main64, \.cpu)
-        add(.cpuOverRust, .ours, over: .rust, Self.main64, \.cpu)
-        add(.goOverCPU, .goPeer, over: .ours, Self.main64, \.cpu)
-        add(.p99OverRust64, .ours, over: .rust, Self.main64, \.p99)
-        add(.p99OverRust1000, .ours, over: .rust, Self.main1000, \.p99)
-        add(.maxOverFloor1000, .ours, over: .floor, Self.main1000, \.slowest)
+        let (paired, medians) = (pairedRatio(_:over:), medianRatio(_:over:))
+        add(.cpuOverFloor, .ours, over: .floor, Self.main64, \.cpu, paired)
+        add(.cpuOverRust, .ours, over: .rust, Self.main64, \.cpu, paired)
+        add(.goOverCPU, .goPeer, over: .ours, Self.main64, \.cpu, paired)
+        add(.p99OverRust64, .ours, over: .rust, Self.main64, \.p99, medians)
+        add(.p99OverRust1000, .ours, over: .rust, Self.main1000, \.p99, medians)
+        add(.maxOverFloor1000, .ours, over: .floor, Self.main1000, \.slowest, medians)
         figures.append((.decode, decode.ratio))
         if let peak = samples[.ours]?[Self.main1000]?.map(\.peakMebibytes).max() { figures.append((.memory, peak)) }
         say(decode.summary + "\n")

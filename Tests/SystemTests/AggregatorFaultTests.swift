@@ -16,6 +16,28 @@ import Testing
     private let alice = UserID(high: 0xA11C_E000_0000_4000, low: 0x8000_0000_0000_0001)
     private let live = PartitionName(topic: Topic.daysLive.name(prefix: ""), partition: 0)
 
+    @Test func `a batch that is tried again and again sends its dead letters once (D9)`() throws {
+        let pipeline = try PipelineUnderTest(.mock, partitions: 1)
+        defer { pipeline.kafka.stop() }
+        let blocker = try PostgresConnection(url: pipeline.databaseURL, applicationName: "blocker", settings: [])
+        try blocker.simpleQuery("BEGIN; LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE")
+        let publisher = try pipeline.publisher()
+        try publisher.publish(raw: Array("}{".utf8), key: alice.description, schema: "days/1", receivedAt: now)
+        try publisher.publish(alice, .appleHealth, receivedAt: now, localDate: today, [(today, [.steps: 50_000])])
+        try publisher.flush()
+        let worker = try pipeline.startWorker(["DAYBOOK_DATABASE_LOCK_TIMEOUT_MS": "300"])
+        try Eventually.holds("it was tried three times in vain", seconds: 60) {
+            try worker.metric(#"daybook_aggregator_retries_total{why="lock_timeout"}"#) ?? 0 >= 3
+        }
+        #expect(try pipeline.deadLetters().count == 1)
+        try blocker.simpleQuery("ROLLBACK")
+        try pipeline.waitUntilApplied(worker: worker)
+        #expect(try pipeline.deadLetters().map { $0["reason"] } == ["bad_json"])
+        #expect(try worker.metric(#"daybook_aggregator_dead_letters_total{reason="bad_json"}"#) == 1)
+        #expect(try pipeline.reads.tableHashes().sources.rows == 1)
+        #expect(try worker.stop() == 0)
+    }
+
     /// Between two round trips, and in the middle of sending one.
     @Test(arguments: [DatabaseProxy.Fault.holdTransaction, .holdCommit])
     func `frozen in the middle of its transaction it loses its locks, and another goes on (C5, D2)`(
