@@ -67,7 +67,12 @@ public final class MockKafkaCluster: Sendable {
                 detail: "port \(port) was not taken: this program must export the symbol bind to its libraries"
             )
         }
+        // On a port that clients know already one may come at once, and a topic that it asks for would be made by that, with
+        // another number of partitions.
+        let numbers = port == 0 ? [] : Array(1...Int32(clamping: max(1, brokers)))
+        for number in numbers { try setDown(broker: number) }
         for topic in topics { try createTopic(topic.name, partitions: topic.partitions) }
+        for number in numbers { try setUp(broker: number) }
     }
 
     deinit { stop() }
