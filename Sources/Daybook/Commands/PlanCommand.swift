@@ -54,7 +54,7 @@ extension CapacityPlan.Figures {
     var rows: [(what: String, figure: String, command: String)] {
         func microseconds(_ value: Double) -> String { "\(Self.number(value)) µs" }
         func bytes(_ value: Double) -> String { "\(grouped(Int(value.rounded()))) bytes" }
-        let aggregator = "Scripts/bench-aggregator --quick"
+        let aggregator = "Scripts/bench-aggregator"
         let sizes = "Scripts/measure-sizes"
         return [
             ("ingest, processor a request of 15 days", microseconds(ingestPerRequest), "Scripts/bench-ingest"),
