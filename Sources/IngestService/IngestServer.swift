@@ -102,7 +102,8 @@ public final class IngestServer: Service {
         )
         metrics.show(
             queueDepth: { holder.producer.outstandingCount },
-            inFlightBytes: { state.inFlightBytes },
+            // The state holds the metrics: held by them in turn, neither would ever go.
+            inFlightBytes: { [weak state] in state?.inFlightBytes ?? 0 },
             isReady: { [readiness] in readiness.reasons.isEmpty }
         )
         let publisher = Publisher(state: state, settings: publisherSettings, log: context.log)

@@ -74,7 +74,8 @@ struct BackPressureTests {
     /// Records with much in them, and records with nothing, whose senders are told of every zero that was left out.
     @Test(arguments: [false, true])
     func `more bytes than may be in flight are refused at once, and every byte is given back`(areZeros: Bool) throws {
-        let ingest = try ingest(["DAYBOOK_MAX_IN_FLIGHT_BYTES": "1048576", "DAYBOOK_REQUEST_DEADLINE_MS": "2000"])
+        // Long enough for all to come before the first gives up, under a sanitizer too.
+        let ingest = try ingest(["DAYBOOK_MAX_IN_FLIGHT_BYTES": "1048576", "DAYBOOK_REQUEST_DEADLINE_MS": "8000"])
         let token = try IngestUnderTest.token()
         let today = IngestUnderTest.today
         let zeros = MetricLedger.definitions.map { #""\#($0.name)":0"# }.joined(separator: ",")
