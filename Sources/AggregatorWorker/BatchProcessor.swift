@@ -111,7 +111,7 @@ final class BatchProcessor {
         let cut = BatchCut(items, limits: bound, brake: partition.brake)
         let outcome = apply(partition.waiting[..<cut.count], of: partition, cut: cut)
         if case .finished(_, let next, _, _, _) = outcome {
-            if !sent.isEmpty { sent[partition.name]?.forget(before: next) }
+            sent[partition.name]?.forget(before: next)
             return outcome
         }
         growth.reset()

@@ -103,7 +103,7 @@ public final class IngestServer: Service {
         metrics.show(
             queueDepth: { holder.producer.outstandingCount },
             // The state holds the metrics: held by them in turn, neither would ever go.
-            inFlightBytes: { [weak state] in state?.inFlightBytes ?? 0 },
+            inFlightBytes: { [weak state] in holder.producer.outstandingBytes + (state?.heldBytes ?? 0) },
             isReady: { [readiness] in readiness.reasons.isEmpty }
         )
         let publisher = Publisher(state: state, settings: publisherSettings, log: context.log)

@@ -191,13 +191,6 @@ import WakeRules
         #expect(decide(facts(pushed: 2, disconnected: 1), 5).action == .wait(until: at(hours: 6)))
     }
 
-    @Test func `W14: a new token makes a stale user due at once`() {
-        let late = token(registered: at(hours: 500))
-        let parked = WakeSchedule(dueAt: WakeSchedule.never, lastWakeAt: at(hours: 8).microseconds, unanswered: 1)
-        let decision = decide(facts(tokens: [late], schedule: parked), 500)
-        #expect(decision.action == .wake([late]))
-    }
-
     @Test func `W10: while the workers lag nobody is woken, and nothing is counted`() {
         for lag in [299, 300] { #expect(decide(facts(), 30, pipeline(30, lag: lag)).heldBack == nil) }
         let woken = WakeSchedule(dueAt: 0, lastWakeAt: at(hours: 20).microseconds, unanswered: 1)

@@ -31,6 +31,17 @@ struct Arguments: Hashable, Sendable {
         values[option]?.last
     }
 
+    /// An option that takes one of a few words; throws a usage failure that names them.
+    func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ option: String,
+        else usual: Choice
+    ) throws(CommandFailure) -> Choice {
+        guard let word = value(option) else { return usual }
+        if let choice = Choice(rawValue: word) { return choice }
+        let names = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+        throw CommandFailure.usage("--\(option) takes \(names), not '\(word)'", next: "Take one of them.")
+    }
+
     func values(_ option: String) -> [String] {
         values[option] ?? []
     }

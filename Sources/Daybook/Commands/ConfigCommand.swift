@@ -32,11 +32,7 @@ enum ConfigCommand: Command {
             context.console.print("the settings of \(name) are in order")
             return .success
         }
-        let format = arguments.value("format") ?? "text"
-        guard let style = ConfigurationTable.Style(rawValue: format) else {
-            let names = ConfigurationTable.Style.allCases.map(\.rawValue).joined(separator: ", ")
-            throw CommandFailure.usage("--format takes \(names), not '\(format)'", next: "Take one of them.")
-        }
+        let style = try arguments.choice("format", else: ConfigurationTable.Style.text)
         // It ends with a line feed, and so does `print`.
         context.console.print(String(ConfigurationTable.render(style).dropLast()))
         return .success

@@ -20,11 +20,7 @@ enum MetricsCommand: Command {
     )
 
     static func run(_ arguments: Arguments, _ context: CommandContext) throws -> ExitCode {
-        let format = arguments.value("format") ?? "text"
-        guard let style = MetricsTable.Style(rawValue: format) else {
-            let names = MetricsTable.Style.allCases.map(\.rawValue).joined(separator: ", ")
-            throw CommandFailure.usage("--format takes \(names), not '\(format)'", next: "Take one of them.")
-        }
+        let style = try arguments.choice("format", else: MetricsTable.Style.text)
         // It ends with a line feed, and so does `print`.
         context.console.print(String(MetricsTable.render(style).dropLast()))
         return .success

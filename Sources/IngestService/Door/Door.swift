@@ -144,23 +144,20 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         let producedAt = state.time.monotonicNanoseconds()
         let traceparent = name.trace == nil ? nil : request.header(.traceparent)
         try produce(plan, call, route, exchange, traceparent)
-        let pending = PendingTable.Pending(
-            answer: plan.answer,
-            route: route,
-            name: name,
-            producedAt: producedAt,
-            heldBytes: plan.answer.heldBytes
+        table.open(
+            exchange,
+            PendingTable.Pending(answer: plan.answer, route: route, name: name, producedAt: producedAt),
+            outstanding: count
         )
         state.metrics.waiting.add(1)
-        state.hold(pending.heldBytes)
-        table.open(exchange, pending, outstanding: count)
+        state.hold(plan.answer.heldBytes)
         return .later
     }
 
     /// For each that was taken out of the table, however it ends.
     private func stopWaiting(_ pending: PendingTable.Pending) {
         state.metrics.waiting.add(-1)
-        state.hold(-pending.heldBytes)
+        state.hold(-pending.answer.heldBytes)
     }
 
     /// One bucket for a user's own requests, and one for what connectors send of them.
@@ -191,7 +188,9 @@ final class Door: HTTPRequestHandler, @unchecked Sendable {
         plan.forEachRecord { bytes += $0.keyedBy.count + $0.value.count }
         bytes += plan.answer.heldBytes
         // Loops that look at the same moment may pass the limit by a request each.
-        guard state.inFlightBytes + bytes <= state.maximumInFlightBytes else { throw .overloaded }
+        guard producer.outstandingBytes + state.heldBytes + bytes <= state.maximumInFlightBytes else {
+            throw .overloaded
+        }
         let tag = RecordTag(loop: index, exchange: exchange).rawValue
         do {
             try plan.forEachRecord { record in

@@ -1,6 +1,5 @@
 import Authentication
 import Configuration
-import Kafka
 import Observability
 import ServiceRuntime
 import Synchronization
@@ -49,8 +48,8 @@ final class DoorState: Sendable {
         self.time = time
     }
 
-    /// What waits for acknowledgement: keys and values of records, and what their requests will be told.
-    var inFlightBytes: Int { holder.producer.outstandingBytes + answerBytes.load(ordering: .relaxed) }
+    /// What is kept of the answers that wait for acknowledgement; their records are counted by the producer.
+    var heldBytes: Int { answerBytes.load(ordering: .relaxed) }
 
     /// An answer begins to wait, or (with less than zero) ends. Most hold nothing.
     func hold(_ bytes: Int) {

@@ -9,8 +9,6 @@ struct PendingTable {
         var name: RequestName
         /// On the monotonic clock, in nanoseconds.
         var producedAt: Int64
-        /// What it counts for among all that waits.
-        var heldBytes = 0
         var positions = RecordPositions()
     }
 

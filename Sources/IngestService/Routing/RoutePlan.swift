@@ -75,7 +75,7 @@ protocol RouteAnswer: AnyObject, Sendable {
     func writeBody(_ positions: RecordPositions, into writer: inout JSONWriter)
     /// Counts the request's items once they are acknowledged.
     func count(in metrics: IngestMetrics)
-    /// About what it keeps in memory beside itself while it waits, in bytes.
+    /// About what it keeps in memory beside itself while it waits, in bytes; always the same.
     var heldBytes: Int { get }
 }
 

@@ -69,7 +69,7 @@ public final class MockKafkaCluster: Sendable {
         }
         // On a port that clients know already one may come at once, and a topic that it asks for would be made by that, with
         // another number of partitions.
-        let numbers = port == 0 ? [] : Array(1...Int32(clamping: max(1, brokers)))
+        let numbers = port == 0 ? [] : Array(1...Int32(brokers))
         for number in numbers { try setDown(broker: number) }
         for topic in topics { try createTopic(topic.name, partitions: topic.partitions) }
         for number in numbers { try setUp(broker: number) }

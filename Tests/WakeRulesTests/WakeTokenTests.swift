@@ -48,4 +48,11 @@ extension `Whether to wake` {
         }
         #expect(decide(facts(pushed: 28, tokens: []), 32).action == .never)
     }
+
+    @Test func `W14: a new token makes a stale user due at once`() {
+        let late = token(registered: at(hours: 500))
+        let parked = WakeSchedule(dueAt: WakeSchedule.never, lastWakeAt: at(hours: 8).microseconds, unanswered: 1)
+        let decision = decide(facts(tokens: [late], schedule: parked), 500)
+        #expect(decision.action == .wake([late]))
+    }
 }
